@@ -221,8 +221,7 @@ func TestAuditOfMoneyTables(t *testing.T) {
 			return
 		}
 		t.Run("invalid", func(t *testing.T) {
-			require.NoError(t, db.Exec("DROP TABLE charges").Error)
-			require.NoError(t, db.Exec("CREATE TABLE charges ("+columns+")").Error)
+			execute(t, db, "DROP TABLE charges", "CREATE TABLE charges ("+columns+")")
 			require.NoError(t, db.Exec("INSERT INTO charges VALUES ('o', 'c', 'r'), ('o', 'c', 'r')").Error)
 			require.Error(t, db.Exec("CREATE UNIQUE INDEX CONCURRENTLY charges_o ON charges (operation_id)").Error)
 			audit(t, "over operation_id is invalid")
@@ -235,8 +234,7 @@ func TestAuditOfMoneyTables(t *testing.T) {
 // CONTRACT D-2, X-6
 func TestAuditNamesEverything(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		require.NoError(t, db.Exec("DROP TABLE idempotency_settlement").Error)
-		require.NoError(t, db.Exec("ALTER TABLE idempotency_record DROP COLUMN partial").Error)
+		execute(t, db, "DROP TABLE idempotency_settlement", "ALTER TABLE idempotency_record DROP COLUMN partial")
 		require.NoError(t, db.AutoMigrate(&unique{}))
 		err := gormstore.Audit(t.Context(), db, &charge{}, &unique{}, new(int))
 		for _, want := range []string{

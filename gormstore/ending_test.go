@@ -336,12 +336,10 @@ func TestCommittedByItsHandlerIsUnknown(t *testing.T) {
 
 		rec := try(st.Find(t.Context(), c.ID)).ok(t) // the attempt is still under way
 		require.Equal(t, store.Unknown, rec.State())
-		listed := try(st.List(t.Context(), store.Query{Unknown: true, Limit: 10})).ok(t)
-		require.Len(t, listed, 1)
+		require.Len(t, try(st.List(t.Context(), store.Query{Unknown: true, Limit: 10})).ok(t), 1)
 		settlement := store.Settlement{ID: c.ID, Fence: rec.Fence, Who: "o", Why: "w"}
 		if db.Name() == "postgres" { // SQLite has one writer
-			_, err := st.Settle(t.Context(), settlement)
-			require.ErrorIs(t, err, store.ErrNotSettleable, "not before its deadline")
+			require.ErrorIs(t, err2(st.Settle(t.Context(), settlement)), store.ErrNotSettleable, "not before its deadline")
 			advance(t, db, deadline)
 			require.NoError(t, err2(st.Settle(t.Context(), settlement)))
 		}

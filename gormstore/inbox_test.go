@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 	"gorm.io/gorm/schema"
@@ -36,6 +34,12 @@ func newInbox(t *testing.T, db *gorm.DB, cfg gormstore.InboxConfig) *gormstore.I
 // message returns a new message.
 func message() gormstore.Message {
 	return gormstore.Message{Source: "payments", ID: rand.Text(), Payload: []byte(`{"amount":"10.00"}`)}
+}
+
+// reused is another message under the same id.
+func reused(m gormstore.Message) gormstore.Message {
+	m.Payload = []byte(`{"amount":"99.00"}`)
+	return m
 }
 
 // stock is a handler with one row.
@@ -85,9 +89,7 @@ func TestInboxProcessesOnce(t *testing.T) {
 		requireProcessed(t, inbox, m)
 		require.Equal(t, []string{m.ID}, duplicates)
 
-		other := m
-		other.Payload = []byte(`{"amount":"99.00"}`)
-		require.ErrorIs(t, inbox.Process(t.Context(), other, never(t)), gormstore.ErrMessageReused)
+		require.ErrorIs(t, inbox.Process(t.Context(), reused(m), never(t)), gormstore.ErrMessageReused)
 		require.Len(t, duplicates, 1, "another payload is no duplicate")
 		requireProcessed(t, inbox, m)
 		require.Equal(t, 1, countEffects(t, db))
@@ -205,35 +207,25 @@ func TestInboxStorm(t *testing.T) {
 
 // CONTRACT Q-1
 func TestInboxHandlerFails(t *testing.T) {
-	t.Parallel()
-	errHandler := errors.New("no stock")
-	handlers := map[string]func(tx *gorm.DB) error{
-		"by an error": func(tx *gorm.DB) error { return errors.Join(stock(tx), errHandler) },
-		"by a panic": func(tx *gorm.DB) error {
-			_ = stock(tx)
-			panic("no stock")
-		},
-	}
-	for _, d := range databases {
-		for name, handler := range handlers {
-			t.Run(d.name+" "+name, func(t *testing.T) {
-				t.Parallel()
-				db := d.fresh(t)(t)
-				inbox, m := newInbox(t, db, stockInbox), message()
-				if strings.Contains(name, "panic") {
-					require.PanicsWithValue(t, "no stock", func() { _ = inbox.Process(t.Context(), m, handler) })
-				} else {
-					err := inbox.Process(t.Context(), m, handler)
-					require.ErrorIs(t, err, errHandler)
-					require.NotErrorIs(t, err, core.ErrRetryable)
-				}
-				require.Zero(t, countEffects(t, db))
-				requireIdle(t, db)
-				requireUnprocessed(t, db, inbox, m)
-				requireProcessed(t, inbox, m)
+	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
+		errHandler := errors.New("no stock")
+		inbox, m := newInbox(t, db, stockInbox), message()
+		err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error { return errors.Join(stock(tx), errHandler) })
+		require.ErrorIs(t, err, errHandler)
+		require.NotErrorIs(t, err, core.ErrRetryable)
+		require.Zero(t, countEffects(t, db))
+		requireIdle(t, db)
+		require.PanicsWithValue(t, "no stock", func() {
+			_ = inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+				_ = stock(tx)
+				panic("no stock")
 			})
-		}
-	}
+		})
+		require.Zero(t, countEffects(t, db))
+		requireIdle(t, db)
+		requireUnprocessed(t, db, inbox, m)
+		requireProcessed(t, inbox, m)
+	})
 }
 
 // A handler that says nothing of an error has not processed the message.
@@ -357,8 +349,6 @@ func TestInboxCommit(t *testing.T) {
 		t.Parallel()
 		cut := newCuttable(t, overPgx)
 		inbox, m := newInbox(t, openPostgres(t, cut.url, 4), stockInbox), message()
-		other := m
-		other.Payload = []byte(`{"amount":"99.00"}`)
 		direct, done := newInbox(t, cut.db, stockInbox), make(chan error, 1)
 		var lost atomic.Bool
 		cut.set(func(toServer bool, chunk []byte) (int, bool) {
@@ -367,7 +357,7 @@ func TestInboxCommit(t *testing.T) {
 				go func() {
 					err := gormstore.ErrMessageBusy // until the server notices that the connection is gone
 					for errors.Is(err, gormstore.ErrMessageBusy) {
-						err = direct.Process(t.Context(), other, stock)
+						err = direct.Process(t.Context(), reused(m), stock)
 					}
 					done <- err
 					close(done)
@@ -602,30 +592,10 @@ func TestInboxSweep(t *testing.T) {
 		young := message()
 		require.NoError(t, inbox.Process(t.Context(), young, stock))
 		for _, want := range []int{2, 2, 1, 0} { // in batches
-			swept := sweep(t, st, 2)
-			require.Equal(t, store.Swept{Messages: want}, swept)
+			require.Equal(t, store.Swept{Messages: want}, sweep(t, st, 2))
 		}
 		requireProcessed(t, inbox, young)
 	})
-}
-
-// The app's sweep passes over markers that another instance is removing.
-//
-// CONTRACT T-3
-func TestInboxSweepsAtOnce(t *testing.T) {
-	t.Parallel()
-	db := newPostgres(t, 8)
-	st := newStore(t, db)
-	inbox := newInbox(t, db, stockInbox)
-	require.NoError(t, inbox.Process(t.Context(), message(), stock))
-	age(t, db, gormstore.DefaultKeep+time.Second)
-	require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
-		require.NoError(t, tx.Exec("SELECT 1 FROM processed_message FOR UPDATE").Error)
-		swept := try(st.Sweep(patient(t), 100, store.Window{})).ok(t)
-		require.Zero(t, swept)
-		return nil
-	}))
-	require.Equal(t, 1, sweepMessages(t, st))
 }
 
 // CONTRACT Q-1
@@ -708,74 +678,45 @@ func TestInboxModesOfGORM(t *testing.T) {
 	})
 }
 
-// On SQLite an inbox and the store of its db share the one writer in the order of asking. They do not wait for the file's
-// lock, which goes to the one that asks most often.
-func TestInboxSharesTheWriter(t *testing.T) {
+// An inbox and the store of its db share SQLite's one writer in the order of asking: they do not wait for the file's lock,
+// which goes to the one that asks most often. Nor do messages take the last connections of a pool whose slots are taken: one
+// stays free for repeats.
+func TestInboxSharesWithTheStore(t *testing.T) {
 	t.Parallel()
-	db := freshSQLite(t)(t)
-	store := newStore(t, db)
-	inbox, m := newInbox(t, db, stockInbox), message()
-	require.NoError(t, inbox.Process(t.Context(), message(), stock)) // what is checked once takes none of the time below
-	tx, _ := begin(t, store, command(core.Rollback))
-	require.ErrorContains(t, inbox.Process(soon(t), m, never(t)), "SQLite has one writer, and it is busy")
-	require.NoError(t, tx.Rollback())
-	requireUnprocessed(t, db, inbox, m) // not in hand of the delivery that gave up
-}
-
-// Messages do not take the last connections of a pool whose slots are taken: one stays free for repeats.
-func TestInboxSharesTheSlots(t *testing.T) {
-	t.Parallel()
-	url := pgtest.URL(t)
-	db := openDB(t, postgres.Open(url), 2)
-	migrate(t, db)
-	store := newStore(t, db)
-	inbox, m := newInbox(t, db, stockInbox), message()
-	require.NoError(t, inbox.Process(t.Context(), message(), stock)) // what is checked once takes none of the time below
-	tx, _ := begin(t, store, command(core.Rollback))
-	require.ErrorContains(t, inbox.Process(soon(t), m, never(t)), "all connections for attempts are taken")
-	require.NoError(t, tx.Rollback())
-	requireUnprocessed(t, db, inbox, m)
-}
-
-// observed keeps what a module tells.
-type observed struct {
-	mu     sync.Mutex
-	counts []int
-}
-
-// Observe implements [core.Observer].
-func (o *observed) Observe(_ context.Context, e core.Event) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if e.Kind == core.EventSwept {
-		o.counts = append(o.counts, e.Count)
+	for says, fresh := range map[string]func(t *testing.T) *gorm.DB{
+		"SQLite has one writer, and it is busy":  func(t *testing.T) *gorm.DB { return freshSQLite(t)(t) },
+		"all connections for attempts are taken": func(t *testing.T) *gorm.DB { return newPostgres(t, 2) },
+	} {
+		t.Run(says, func(t *testing.T) {
+			db := fresh(t)
+			store := newStore(t, db)
+			inbox, m := newInbox(t, db, stockInbox), message()
+			require.NoError(t, inbox.Process(t.Context(), message(), stock)) // what is checked once takes none of the time below
+			tx, _ := begin(t, store, command(core.Rollback))
+			require.ErrorContains(t, inbox.Process(soon(t), m, never(t)), says)
+			require.NoError(t, tx.Rollback())
+			requireUnprocessed(t, db, inbox, m) // not in hand of the delivery that gave up
+		})
 	}
-}
-
-func (o *observed) all() []int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.Clone(o.counts)
 }
 
 // CONTRACT Q-1, T-3
 func TestInboxIsCleanedUpByRun(t *testing.T) {
 	t.Parallel()
 	db := freshSQLite(t)(t)
-	store := newStore(t, db)
-	inbox := newInbox(t, db, stockInbox)
+	st, inbox, events := newStore(t, db), newInbox(t, db, stockInbox), &told{}
 	for range 5 {
 		require.NoError(t, inbox.Process(t.Context(), message(), stock))
 	}
 	age(t, db, gormstore.DefaultKeep+time.Second)
-	var seen observed
 	module := try(core.New(core.Config{
-		Store: store, Policy: core.Policy{Recovery: core.Rollback}, SweepBatch: 2, Observer: &seen,
+		Store: st, Policy: core.Policy{Recovery: core.Rollback}, SweepBatch: 2, Observer: events,
 	})).ok(t)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- module.Run(ctx) }()
-	eventually(t, "all markers are removed", func() bool { return slices.Equal(seen.all(), []int{2, 2, 1}) })
+	eventually(t, "the last batch is removed", func() bool { return events.last(core.EventSwept).Count == 1 })
 	stop()
 	require.NoError(t, <-ended)
+	require.Zero(t, query[int](t, db, "SELECT count(*) FROM processed_message"))
 }

@@ -3,10 +3,6 @@ package gormstore_test
 import (
 	"context"
 	"errors"
-	"net/http"
-	"net/http/httptest"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,50 +15,14 @@ import (
 	"github.com/auth19/idem/gormstore"
 )
 
-// provider notes the keys of the charges that it was asked for.
-type provider struct {
-	*httptest.Server
-	mu   sync.Mutex
-	keys []string
-}
-
-func newProvider(t *testing.T) *provider {
-	t.Helper()
-	p := &provider{}
-	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.keys = append(p.keys, r.Header.Get("Idempotency-Key"))
-		w.Header().Set("Idempotency-Result", "created")
-		w.WriteHeader(http.StatusCreated)
-	}))
-	t.Cleanup(p.Close)
-	return p
-}
-
-func (p *provider) charge(ctx context.Context, client *idemclient.Client) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+"/v1/charges", strings.NewReader(`{"amount":"1.00"}`))
-	if err != nil {
-		return err
-	}
-	res, err := client.Do(ctx, "charge", r)
-	if err == nil {
-		err = res.Body.Close()
-	}
-	return err
-}
-
 // A call in the handler of a message has the message's key: the same in every delivery, another for another message, and
 // nothing waits for the writer that the inbox holds.
 //
 // CONTRACT Q-4, C-3
 func TestCallInAnInboxHandler(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		journal := try(gormstore.NewJournal(db)).ok(t)
-		transport := &http.Transport{}
-		t.Cleanup(transport.CloseIdleConnections)
-		client := try(idemclient.New(idemclient.Config{Journal: journal, Transport: transport})).ok(t)
-		p, inbox, first, second := newProvider(t), newInbox(t, db, stockInbox), message(), message()
+		client := journalClient(t, idemclient.Config{Journal: newJournal(t, db)})
+		p, inbox, first, second := newCharges(t), newInbox(t, db, stockInbox), message(), message()
 		later := errors.New("later")
 		var keys []string
 		for _, delivery := range []struct {
@@ -72,7 +32,7 @@ func TestCallInAnInboxHandler(t *testing.T) {
 			err := inbox.Process(t.Context(), delivery.m, func(tx *gorm.DB) error {
 				ctx, cancel := context.WithTimeout(tx.Statement.Context, 5*time.Second)
 				defer cancel()
-				require.NoError(t, p.charge(ctx, client))
+				require.NoError(t, p.charge(ctx, client, "charge"))
 				id, ok := core.Origin(ctx)
 				require.True(t, ok)
 				keys = append(keys, id.DeriveCall("charge").UUID())
@@ -80,10 +40,10 @@ func TestCallInAnInboxHandler(t *testing.T) {
 			})
 			require.ErrorIs(t, err, delivery.fail)
 		}
-		require.Equal(t, keys, p.keys)
 		require.Len(t, keys, 3, "the duplicate was skipped")
 		require.Equal(t, keys[0], keys[1])
 		require.NotEqual(t, keys[0], keys[2])
+		require.Equal(t, []string{keys[0], keys[2]}, p.made(), "one charge for each message")
 		require.Equal(t, 2, countEffects(t, db))
 	})
 }
@@ -93,20 +53,16 @@ func TestCallInAnInboxHandler(t *testing.T) {
 // CONTRACT Q-4
 func TestCallInAJoinedInbox(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		transport := &http.Transport{}
-		t.Cleanup(transport.CloseIdleConnections)
-		client := try(idemclient.New(idemclient.Config{Transport: transport})).ok(t)
-		p, hook, inbox, m := newProvider(t), newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox), message()
-		for key, status := range map[string]int{"a": 500, "b": 500} {
-			require.Equal(t, status, hook.call(key, func(ctx context.Context) int {
+		client := journalClient(t, idemclient.Config{})
+		p, hook, inbox, m := newCharges(t), newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox), message()
+		for _, key := range []string{"a", "b"} {
+			hook.answers(500, key, func(ctx context.Context) {
 				require.NoError(t, inbox.Process(ctx, m, func(tx *gorm.DB) error {
-					return p.charge(tx.Statement.Context, client)
+					return p.charge(tx.Statement.Context, client, "charge")
 				}))
-				return status
-			}).Code)
+			})
 		}
-		require.Len(t, p.keys, 2)
-		require.Equal(t, p.keys[0], p.keys[1])
+		require.Len(t, p.made(), 1, "it has charged once")
 	})
 }
 
@@ -117,7 +73,7 @@ func TestJournalInsideATransaction(t *testing.T) {
 	t.Parallel()
 	db := freshSQLite(t)(t)
 	store := newStore(t, db)
-	journal := try(gormstore.NewJournal(db)).ok(t)
+	journal := newJournal(t, db)
 	writes := func(ctx context.Context) {
 		_, err := journal.Begin(ctx, intents.Entry{Intent: "order-7/pay", Key: "k"})
 		require.ErrorContains(t, err, "write through that transaction")

@@ -36,6 +36,12 @@ func (w webhook) call(key string, h func(ctx context.Context) int) *httptest.Res
 	}))
 }
 
+// answers is a request whose handler answers with a status, which the client gets.
+func (w webhook) answers(status int, key string, h func(ctx context.Context)) {
+	w.t.Helper()
+	require.Equal(w.t, status, w.call(key, func(ctx context.Context) int { h(ctx); return status }).Code)
+}
+
 // The message's rows and marker are the attempt's: they commit with its answer, and are undone with it.
 //
 // CONTRACT Q-3
@@ -43,27 +49,18 @@ func TestInboxJoinsAnAttempt(t *testing.T) {
 	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
 		store := newStore(t, db)
 		hook, inbox, m := newWebhook(t, store, core.Rollback), newInbox(t, db, stockInbox), message()
-		processing := func(status int) func(ctx context.Context) int {
-			return func(ctx context.Context) int {
-				require.NoError(t, inbox.Process(ctx, m, stock))
-				return status
-			}
-		}
-		for n, status := range []int{500, 402} {
-			require.Equal(t, status, hook.call(string(rune('a'+n)), processing(status)).Code)
+		for key, status := range map[string]int{"a": 500, "b": 402} {
+			hook.answers(status, key, func(ctx context.Context) { require.NoError(t, inbox.Process(ctx, m, stock)) })
 			require.Zero(t, countEffects(t, db), "undone with the attempt: %d", status)
 		}
-		require.Equal(t, 200, hook.call("c", processing(200)).Code)
+		hook.answers(200, "c", func(ctx context.Context) { require.NoError(t, inbox.Process(ctx, m, stock)) })
 		require.Equal(t, 1, countEffects(t, db))
 
 		// A duplicate under another key is skipped, and the route answers as before.
-		require.Equal(t, 200, hook.call("d", func(ctx context.Context) int {
+		hook.answers(200, "d", func(ctx context.Context) {
 			require.NoError(t, inbox.Process(ctx, m, never(t)))
-			other := m
-			other.Payload = []byte(`{}`)
-			require.ErrorIs(t, inbox.Process(ctx, other, never(t)), gormstore.ErrMessageReused)
-			return 200
-		}).Code)
+			require.ErrorIs(t, inbox.Process(ctx, reused(m), never(t)), gormstore.ErrMessageReused)
+		})
 		requireProcessed(t, inbox, m)
 		require.Equal(t, 1, countEffects(t, db))
 		requireIdle(t, db)
@@ -80,10 +77,9 @@ func TestInboxNotesWhatAnAttemptRefuses(t *testing.T) {
 		hook, short, long := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox), newInbox(t, db, raised)
 		m := message()
 		m.Published = time.Now().Add(-gormstore.DefaultKeep - time.Hour)
-		require.Equal(t, 200, hook.call("a", func(ctx context.Context) int {
+		hook.answers(200, "a", func(ctx context.Context) {
 			require.ErrorIs(t, short.Process(ctx, m, never(t)), gormstore.ErrMessageTooOld)
-			return 200
-		}).Code)
+		})
 		require.ErrorIs(t, long.Process(t.Context(), m, never(t)), gormstore.ErrMessageTooOld)
 	})
 }
@@ -101,7 +97,7 @@ func TestInboxFailsInAnAttempt(t *testing.T) {
 	onEvery(t, func(t *testing.T, d database, db *gorm.DB) {
 		store := newStore(t, db)
 		hook, inbox, m := newWebhook(t, store, core.Rollback), newInbox(t, db, stockInbox), message()
-		require.Equal(t, 202, hook.call("a", func(ctx context.Context) int {
+		hook.answers(202, "a", func(ctx context.Context) {
 			require.ErrorIs(t, inbox.Process(ctx, m, func(tx *gorm.DB) error { return errors.Join(stock(tx), errNoStock) }),
 				errNoStock)
 			require.PanicsWithValue(t, "no stock", func() {
@@ -114,8 +110,7 @@ func TestInboxFailsInAnAttempt(t *testing.T) {
 				require.ErrorIs(t, inbox.Process(ctx, m, broken), core.ErrAborted)
 			}
 			require.NoError(t, addEffect(ctx), "the attempt goes on")
-			return 202
-		}).Code)
+		})
 		require.Equal(t, 1, countEffects(t, db))
 		requireUnprocessed(t, db, inbox, m)
 	})
@@ -128,19 +123,16 @@ func TestInboxIsBusyInAnAttempt(t *testing.T) {
 	t.Parallel()
 	db := newPostgres(t, 8)
 	hook, inbox, m := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox), message()
-	require.Equal(t, 200, hook.call("a", func(ctx context.Context) int {
+	hook.answers(200, "a", func(ctx context.Context) {
 		require.NoError(t, inbox.Process(ctx, m, stock))
 		require.ErrorIs(t, inbox.Process(patient(t), m, never(t)), gormstore.ErrMessageBusy)
-		require.Equal(t, 503, hook.call("b", func(ctx context.Context) int {
+		hook.answers(503, "b", func(ctx context.Context) {
 			require.ErrorIs(t, inbox.Process(ctx, m, never(t)), gormstore.ErrMessageBusy)
-			return 503
-		}).Code)
-		return 200
-	}).Code)
-	require.Equal(t, 200, hook.call("b", func(ctx context.Context) int {
+		})
+	})
+	hook.answers(200, "b", func(ctx context.Context) {
 		require.NoError(t, inbox.Process(ctx, m, never(t)))
-		return 200
-	}).Code)
+	})
 	require.Equal(t, 1, countEffects(t, db))
 }
 
@@ -238,13 +230,12 @@ func TestInboxJoinsAnother(t *testing.T) {
 func TestInboxInAnAttemptWithoutATransaction(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		hook, inbox, m := newWebhook(t, newStore(t, db), core.Park), newInbox(t, db, stockInbox), message()
-		require.Equal(t, 200, hook.call("a", func(ctx context.Context) int {
+		hook.answers(200, "a", func(ctx context.Context) {
 			err := inbox.Process(ctx, m, never(t))
 			require.ErrorIs(t, err, gormstore.ErrOutsideTransaction)
 			require.ErrorContains(t, err, "core.Rollback")
 			require.NoError(t, inbox.Process(gormstore.Outside(ctx), m, stock))
-			return 200
-		}).Code)
+		})
 		require.Equal(t, 1, countEffects(t, db))
 		requireProcessed(t, inbox, m)
 	})
@@ -257,11 +248,10 @@ func TestInboxOfAnotherDatabase(t *testing.T) {
 	elsewhere, m := newInbox(t, other, stockInbox), message()
 	db := freshSQLite(t)(t)
 	hook := newWebhook(t, newStore(t, db), core.Rollback)
-	require.Equal(t, 200, hook.call("a", func(ctx context.Context) int {
+	hook.answers(200, "a", func(ctx context.Context) {
 		require.ErrorIs(t, elsewhere.Process(ctx, m, never(t)), gormstore.ErrOutsideTransaction)
 		require.NoError(t, elsewhere.Process(gormstore.Outside(ctx), m, stock))
-		return 200
-	}).Code)
+	})
 	require.Equal(t, 1, countEffects(t, other))
 }
 
@@ -288,14 +278,13 @@ func TestInboxDeadlineInAnAttempt(t *testing.T) {
 		cfg := stockInbox
 		cfg.Deadline = time.Second
 		hook, inbox, m := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, cfg), message()
-		require.Equal(t, 202, hook.call("a", func(ctx context.Context) int {
+		hook.answers(202, "a", func(ctx context.Context) {
 			require.ErrorContains(t, inbox.Process(ctx, m, func(tx *gorm.DB) error {
 				require.NoError(t, stock(tx))
 				<-tx.Statement.Context.Done()
 				return nil
 			}), "InboxConfig.Deadline")
-			return 202
-		}).Code)
+		})
 		require.Zero(t, countEffects(t, db))
 		requireUnprocessed(t, db, inbox, m)
 	})

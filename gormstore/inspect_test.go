@@ -91,8 +91,7 @@ func TestPagesUseTheirIndexes(t *testing.T) {
 	}
 	require.NoError(t, db.Exec(`INSERT INTO idempotency_settlement
 SELECT id, created_at, 'olga', 'why', '', 1, 3, 2, 2, 201 FROM idempotency_record`).Error)
-	require.NoError(t, db.Exec("VACUUM ANALYZE idempotency_settlement").Error)
-	require.NoError(t, db.Exec("DELETE FROM idempotency_record").Error)
+	execute(t, db, "VACUUM ANALYZE idempotency_settlement", "DELETE FROM idempotency_record")
 	for _, plan := range plansOf(t, db, "lastSettled", "'', '', 50::bigint") {
 		require.Contains(t, plan, "Index Scan Backward using idempotency_settlement_lately", plan)
 	}

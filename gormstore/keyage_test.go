@@ -46,6 +46,5 @@ func TestAgesChangeOneAfterTheOther(t *testing.T) {
 	require.NoError(t, <-done)
 	require.Equal(t, 40*time.Hour, kept.Age)
 	require.Equal(t, time.Hour, kept.Before, "keys were refused that are an hour old")
-	again := try(keep(40 * time.Hour)).ok(t)
-	require.Equal(t, kept, again)
+	require.Equal(t, kept, try(keep(40*time.Hour)).ok(t))
 }

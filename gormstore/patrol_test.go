@@ -136,8 +136,7 @@ func TestPatrolAfterTheClockWentBack(t *testing.T) {
 		sweepOnce(t, st)
 		require.False(t, isAside(t, db, win()))
 		require.NoError(t, db.Exec("UPDATE idempotency_record SET lease_until = created_at").Error)
-		found := try(st.List(t.Context(), store.Query{Unknown: true, Limit: 10})).ok(t)
-		require.Len(t, found, 2)
+		require.Len(t, try(st.List(t.Context(), store.Query{Unknown: true, Limit: 10})).ok(t), 2)
 	})
 }
 

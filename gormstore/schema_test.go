@@ -76,8 +76,7 @@ func TestStrayOnAConnection(t *testing.T) {
 				inbox := try(gormstore.NewInbox(db, gormstore.InboxConfig{Group: "g", BrokerRetention: time.Hour})).ok(t)
 				journal := try(gormstore.NewJournal(db)).ok(t)
 				if when == "after it" {
-					_, err := st.Find(t.Context(), store.ID{1})
-					require.ErrorIs(t, err, store.ErrNotFound)
+					require.ErrorIs(t, err2(st.Find(t.Context(), store.ID{1})), store.ErrNotFound)
 				}
 				elsewhere := openPostgres(t, address, 2) // where nobody has left anything
 
@@ -108,8 +107,7 @@ func TestStrayOnAConnection(t *testing.T) {
 				fresh := newStore(t, elsewhere)
 				requireCompleted(t, fresh, parked, paid())
 				requireCompleted(t, fresh, transacted, paid())
-				steps := try(fresh.Steps(t.Context(), continued.ID)).ok(t)
-				require.Len(t, steps, 1)
+				require.Len(t, try(fresh.Steps(t.Context(), continued.ID)).ok(t), 1)
 				for table, want := range map[string]int64{"idempotency_record": 3, "processed_message": 1, "idempotency_intent": 1} {
 					var n int64
 					require.NoError(t, elsewhere.Table("public."+table).Count(&n).Error)
@@ -144,8 +142,7 @@ func TestSchemaThatIsFound(t *testing.T) {
 	const odd = `Pay"ments, x`
 	address := pgtest.URL(t)
 	db := openPostgres(t, address, 4)
-	require.NoError(t, db.Exec(`CREATE SCHEMA "Pay""ments, x"`).Error)
-	require.NoError(t, db.Exec(`CREATE SCHEMA upper`).Error)
+	execute(t, db, `CREATE SCHEMA "Pay""ments, x"`, `CREATE SCHEMA upper`)
 	claim := func(t *testing.T, path string, options ...gormstore.Option) error {
 		t.Helper()
 		db := openPostgres(t, withPath(t, address, path), 4)
@@ -195,8 +192,7 @@ func TestTablesThatMove(t *testing.T) {
 	migrate(t, before)
 	c := command(store.Park)
 	require.NoError(t, err2(newStore(t, before).Claim(t.Context(), c)))
-	require.NoError(t, before.Exec("CREATE SCHEMA app").Error)
-	require.NoError(t, before.Exec("ALTER TABLE effects SET SCHEMA app").Error)
+	execute(t, before, "CREATE SCHEMA app", "ALTER TABLE effects SET SCHEMA app")
 
 	after := func() *gorm.DB { return openPostgres(t, withPath(t, address, "app"), 4) }
 	const where = "idempotency_record is in the schema public (not on the search path)"
@@ -240,8 +236,7 @@ func TestSchemaOfTheUser(t *testing.T) {
 	require.NoError(t, db.Exec(`CREATE SCHEMA "`+user+`"`).Error)
 	require.NoError(t, gormstore.Migrate(t.Context(), db))
 	require.NoError(t, err2(newStore(t, db).Claim(t.Context(), command(store.Park))))
-	n := query[int64](t, db, `SELECT count(*) FROM "`+user+`".idempotency_record`)
-	require.EqualValues(t, 1, n)
+	require.EqualValues(t, 1, query[int64](t, db, `SELECT count(*) FROM "`+user+`".idempotency_record`))
 }
 
 // Every statement in the source names the schema.

@@ -51,8 +51,7 @@ func readRows(ctx context.Context) error {
 // requireNothingOpen checks that no attempt holds the key, and nobody a connection or SQLite's writer.
 func requireNothingOpen(t *testing.T, store *gormstore.Store, db *gorm.DB, id core.ID) {
 	t.Helper()
-	running := try(store.InFlight(t.Context(), id)).ok(t)
-	require.False(t, running, "somebody holds the key")
+	require.False(t, try(store.InFlight(t.Context(), id)).ok(t), "somebody holds the key")
 	pool := try(db.DB()).ok(t)
 	kept := 0
 	if db.Name() == "sqlite" {

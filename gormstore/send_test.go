@@ -253,8 +253,7 @@ func TestRecordsThatReplaceAFreeOne(t *testing.T) {
 				require.Equal(t, status, rec.Answer.Status)
 				require.EqualValues(t, 2, rec.Fence)
 				require.Equal(t, store.Rollback, rec.Recovery)
-				steps := try(st.Steps(t.Context(), c.ID)).ok(t)
-				require.Empty(t, steps)
+				require.Empty(t, try(st.Steps(t.Context(), c.ID)).ok(t))
 			})
 		}
 	}

@@ -221,6 +221,5 @@ func TestSQLWritePastTheAttemptDoesNotWait(t *testing.T) {
 		require.NoError(t, err2(tx.Exec(ctx, "UPDATE effects SET name = 'less' WHERE id = 7")))
 		require.ErrorIs(t, err2(pool.ExecContext(ctx, "UPDATE effects SET name = 'past' WHERE id = 7")), gormstore.ErrOutsideTransaction)
 	}))
-	name := query[string](t, db, "SELECT name FROM effects WHERE id = 7")
-	require.Equal(t, "balance", name)
+	require.Equal(t, "balance", query[string](t, db, "SELECT name FROM effects WHERE id = 7"))
 }

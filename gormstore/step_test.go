@@ -173,8 +173,7 @@ func TestStepAfterItsOperationHasEnded(t *testing.T) {
 				})
 				require.NotEqual(t, "created", w.Header().Get("Idempotency-Result"))
 				require.Zero(t, countEffects(t, db))
-				finished := query[int64](t, db, "SELECT count(*) FROM idempotency_step WHERE name = 'reserve'")
-				require.Zero(t, finished)
+				require.Zero(t, query[int64](t, db, "SELECT count(*) FROM idempotency_step WHERE name = 'reserve'"))
 			})
 		})
 	}
@@ -295,8 +294,7 @@ func TestTransactionOfAStep(t *testing.T) {
 			require.ErrorIs(t, gormstore.Tx(ctx).Create(&effect{}).Error, gormstore.ErrOutsideTransaction)
 			handle, ok := gormstore.SQLTx(ctx)
 			require.True(t, ok)
-			_, err := handle.ExecContext(ctx, "DELETE FROM effects")
-			require.ErrorIs(t, err, gormstore.ErrOutsideTransaction)
+			require.ErrorIs(t, err2(handle.ExecContext(ctx, "DELETE FROM effects")), gormstore.ErrOutsideTransaction)
 			var kept *gorm.DB
 			require.NoError(t, gormstore.StepDo(ctx, "keep", func(tx *gorm.DB) error { kept = tx; return nil }))
 			require.ErrorContains(t, kept.Create(&effect{}).Error, "the step is over")

@@ -32,9 +32,7 @@ const running, tombstone = 1, 4
 func TestSweepOfPartitions(t *testing.T) {
 	t.Parallel()
 	db := freshPostgres("", false)(t)(t)
-	for _, statement := range append(partitioned, "CREATE TABLE deep PARTITION OF even FOR VALUES WITH (MODULUS 1, REMAINDER 0)") {
-		require.NoError(t, db.Exec(statement).Error)
-	}
+	execute(t, db, append(partitioned, "CREATE TABLE deep PARTITION OF even FOR VALUES WITH (MODULUS 1, REMAINDER 0)")...)
 	st := newStore(t, db)
 	require.NoError(t, st.Validate(t.Context()))
 	for i := range 40 {
@@ -131,8 +129,7 @@ func TestSweepListsWhatIsOpen(t *testing.T) {
 			" WHERE name IN ('patrol/limit', 'patrol/passed')", passed).Error)
 		requireListed(t, st)
 
-		swept := sweep(t, st, 100)
-		require.Equal(t, store.Swept{}, swept)
+		require.Equal(t, store.Swept{}, sweep(t, st, 100))
 		require.Equal(t, map[int]int{running: 2}, states(t, db))
 		requireListed(t, st, claims[core.Park].ID)
 		halfDone := try(st.List(t.Context(), store.Query{HalfDone: true, Limit: 10})).ok(t)
@@ -162,8 +159,7 @@ func TestSweepPassesOverWhatIsHeld(t *testing.T) {
 	require.NoError(t, tx.Exec("SELECT 1 FROM idempotency_record WHERE id = ? FOR UPDATE", held.ID[:]).Error)
 	require.NoError(t, tx.Exec("SELECT 1 FROM processed_message LIMIT 1 FOR UPDATE").Error)
 	for range 2 {
-		swept := try(st.Sweep(patient(t), 100, store.Window{})).ok(t)
-		require.Equal(t, store.Swept{Tombstones: 1, Messages: 1}, swept)
+		require.Equal(t, store.Swept{Tombstones: 1, Messages: 1}, try(st.Sweep(patient(t), 100, store.Window{})).ok(t))
 		require.NoError(t, tx.Rollback().Error)
 		tx = db.Begin()
 	}

@@ -66,8 +66,7 @@ func TestSweepBetweenTheFirstStatements(t *testing.T) {
 	swept := false
 	stops := &stopper{stdlib.GetConnector(*config), lookFirst, func() {
 		sweepOnce(t, st)
-		_, err := st.Find(t.Context(), c.ID)
-		require.ErrorIs(t, err, store.ErrNotFound)
+		require.ErrorIs(t, err2(st.Find(t.Context(), c.ID)), store.ErrNotFound)
 		swept = true
 	}}
 	pool := sql.OpenDB(stops)

@@ -141,9 +141,7 @@ func TestWhatForgetsIsRefused(t *testing.T) {
 			t.Parallel()
 			address := migratedURL(t)
 			admin := openPostgres(t, address, 2)
-			for _, statement := range c.set {
-				require.NoError(t, admin.Exec(statement).Error)
-			}
+			execute(t, admin, c.set...)
 			u := newUsers(t, openPostgres(t, address+c.parameters, 4))
 			u.requireRefused(t, c.by, c.why)
 		})

@@ -26,8 +26,7 @@ func TestFirstRequestWritesLittle(t *testing.T) {
 	const clients = 8
 	spend := func(t *testing.T, each, body int, work time.Duration) (records, written, hot float64) {
 		t.Helper()
-		require.NoError(t, setUp.Exec("TRUNCATE idempotency_record").Error)
-		require.NoError(t, setUp.Exec("SELECT pg_stat_statements_reset(), pg_stat_reset()").Error)
+		execute(t, setUp, "TRUNCATE idempotency_record", "SELECT pg_stat_statements_reset(), pg_stat_reset()")
 		db := openPostgres(t, url, clients)
 		sendCommands(t, db, clients, each, body, work)
 		pool := try(db.DB()).ok(t)
