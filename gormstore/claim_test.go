@@ -25,8 +25,8 @@ func TestClaimRace(t *testing.T) {
 		name, parameters string
 		rounds           int
 	}{
-		{"read committed", "", 300},
-		{"serializable", "&default_transaction_isolation=serializable", 100},
+		{"read committed", "", 100},
+		{"serializable", "&default_transaction_isolation=serializable", 50},
 	} {
 		t.Run(isolation.name, func(t *testing.T) {
 			url, rounds := pgtest.URL(t)+isolation.parameters, isolation.rounds

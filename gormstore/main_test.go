@@ -236,6 +236,15 @@ func onDatabases(t *testing.T, names []string, run func(t *testing.T, open func(
 	}
 }
 
+// newRole is the name of a role, which is gone after the test.
+func newRole(t *testing.T, db *gorm.DB) string {
+	t.Helper()
+	role := "role_" + strings.ToLower(rand.Text())
+	execute(t, db, "CREATE ROLE "+role)
+	t.Cleanup(func() { execute(t, db, "DROP OWNED BY "+role, "DROP ROLE "+role) })
+	return role
+}
+
 // result is what a call has returned.
 type result[T any] struct {
 	value T

@@ -2,11 +2,8 @@ package gormstore_test
 
 import (
 	"context"
-	"crypto/rand"
-	"database/sql"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -14,8 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/core/intents"
-	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -95,39 +90,18 @@ func TestPgxWriteGuard(t *testing.T) {
 	require.Equal(t, 1, countEffects(t, db))
 }
 
-// The library's own statements pass the guard, over whatever connection they go: of attempts to their end, of the journal.
-//
 // CONTRACT X-6
 func TestPgxWriteGuardKnowsTheLibrary(t *testing.T) {
 	t.Parallel()
-	below := newPool(t, pgtest.URL(t), gormstore.PgxWriteGuard())
-	db := gormOver(t, below)
+	db := openPool(t, pgtest.URL(t), gormstore.PgxWriteGuard())
 	migrate(t, db)
-	onPool := newStore(t, db)
-	journal := try(gormstore.NewJournal(db)).ok(t)
-	module := try(core.New(core.Config{Store: onPool, Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
-	for name, write := range pgxWrites {
+	for name, write := range pgxWrites { // each adds two rows
 		if strings.HasSuffix(name, "nobody reads") { // the connection is busy until the end
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, 201, book(t, module, rand.Text(), 201, func(ctx context.Context, tx gormstore.PgxDBTX) {
-				require.NoError(t, write(ctx, tx))
-				require.NoError(t, gormstore.Tx(ctx).Create(&effect{Name: "by GORM"}).Error)
-				require.NoError(t, err2(journal.Begin(ctx, intents.Entry{Intent: name})))
-				require.NoError(t, journal.End(ctx, name))
-			}))
+			requireLibraryPasses(t, db, func(ctx context.Context, tx gormstore.PgxDBTX) { require.NoError(t, write(ctx, tx)) })
 		})
-	}
-	segments, _ := resume(t, onPool, command(core.Resume))
-	ctx := segments.Bind(t.Context())
-	for range 2 { // the second one opens a segment of its own
-		require.NoError(t, segments.Step(ctx, func(inside context.Context) error {
-			tx, _ := gormstore.SQLTx(inside)
-			_, err := tx.ExecContext(ctx, addRow, "with the attempt's own context")
-			return err
-		}))
-		require.NoError(t, err2(segments.Seal(ctx, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})))
 	}
 }
 
@@ -144,35 +118,8 @@ func TestPgxWriteGuardBelowDatabaseSQL(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, pool.Close()) })
 	_, ctx := begin(t, newStore(t, db), command(core.Rollback))
 	require.NoError(t, pool.QueryRowContext(ctx, "SELECT count(*) FROM effects").Scan(new(int)))
-	for name, write := range map[string]func() error{
-		"exec":  func() error { return err2(pool.ExecContext(ctx, addRow, "outside")) },
-		"query": func() error { return pool.QueryRowContext(ctx, addRow+" RETURNING id", "outside").Scan(new(int64)) },
-		"transaction": func() error {
-			tx := try(pool.BeginTx(ctx, &sql.TxOptions{})).ok(t)
-			defer func() { _ = tx.Rollback() }()
-			_, err := tx.ExecContext(ctx, addRow, "outside")
-			return err
-		},
-	} {
-		require.Error(t, write(), name)
+	for _, name := range []string{"exec", "query", "query row", "a function", "script", "transaction"} {
+		require.Error(t, pastSQL[name](ctx, pool), name)
 		require.Zero(t, countEffects(t, db), name)
 	}
-}
-
-// Without the guard: the write waits for a row that the attempt has locked, until the deadline. Then the attempt is rolled
-// back, and the write commits. With it, the handler is told at once, and can answer.
-//
-// CONTRACT X-6
-func TestPgxWritePastTheAttemptDoesNotWait(t *testing.T) {
-	t.Parallel()
-	below := newPool(t, pgtest.URL(t), gormstore.PgxWriteGuard())
-	db := gormOver(t, below)
-	migrate(t, db)
-	require.NoError(t, db.Create(&effect{ID: 7, Name: "balance"}).Error)
-	module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback, Deadline: time.Minute}})).ok(t)
-	require.Equal(t, 500, book(t, module, "k", 500, func(ctx context.Context, tx gormstore.PgxDBTX) {
-		require.NoError(t, err2(tx.Exec(ctx, "UPDATE effects SET name = 'less' WHERE id = 7")))
-		require.ErrorIs(t, err2(below.Exec(ctx, "UPDATE effects SET name = 'past' WHERE id = 7")), gormstore.ErrOutsideTransaction)
-	}))
-	require.Equal(t, "balance", query[string](t, db, "SELECT name FROM effects WHERE id = 7"))
 }

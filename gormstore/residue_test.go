@@ -2,11 +2,9 @@ package gormstore_test
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -39,14 +37,12 @@ func backends(t *testing.T, db *gorm.DB) (pids []int) {
 func TestResidueReachesNobody(t *testing.T) {
 	onPostgres(t, func(t *testing.T, db *gorm.DB) {
 		const readOnly = "set_config('default_transaction_read_only', 'on', false)"
-		role := "tenant_" + strings.ToLower(rand.Text())
+		role := newRole(t, db)
 		execute(t, db,
-			"CREATE ROLE "+role,
 			"CREATE FUNCTION freeze() RETURNS text LANGUAGE sql AS $$ SELECT "+readOnly+" $$",
 			"CREATE PROCEDURE turn(name text) LANGUAGE sql AS $$ SELECT set_config('role', name, false) $$",
 			"CREATE SEQUENCE numbers",
 		)
-		t.Cleanup(func() { require.NoError(t, db.Exec("DROP ROLE "+role).Error) })
 		send := func(tx *gorm.DB, statement string) error { return tx.Raw(statement).Scan(&[]string{}).Error }
 		failure := errors.New("failed")
 		for way, run := range attempts {

@@ -16,76 +16,53 @@ import (
 	"github.com/auth19/idem/gormstore"
 )
 
-// refund is a handler of three steps; it fails where fail says so.
-type refund struct {
-	fail           string
-	charges, books int
-	keys           []string
-}
-
-func (f *refund) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx := r.Context()
-	err := func() error {
-		reserved, err := gormstore.Step(ctx, "reserve", func(tx *gorm.DB) (uint, error) {
-			row := effect{Name: "reserved"}
-			if err := tx.Create(&row).Error; err != nil {
-				return 0, err
-			}
-			return row.ID, f.at("reserve")
-		})
-		if err != nil {
-			return err
-		}
-		if reserved == 0 {
-			return errors.New("the result of a finished step is lost")
-		}
-		_, err = core.Call(ctx, "charge", func(_ context.Context, key core.DerivedKey) (string, error) {
-			f.charges++
-			f.keys = append(f.keys, key.UUID())
-			return "ch_1", f.at("charge")
-		}, core.Dedup(23*time.Hour))
-		if err != nil {
-			return err
-		}
-		return gormstore.StepDo(ctx, "book", func(tx *gorm.DB) error {
-			f.books++
-			return errors.Join(tx.Create(&effect{Name: "booked"}).Error, f.at("book"))
-		})
-	}()
-	if err != nil {
-		w.WriteHeader(http.StatusInternalServerError)
-		return
-	}
-	w.WriteHeader(http.StatusCreated)
-}
-
-func (f *refund) at(step string) error {
-	if f.fail == step {
-		return errors.New("failed at " + step)
-	}
-	return nil
-}
-
 // CONTRACT X-3
 func TestResumeGoesOnAfterTheLastFinishedStep(t *testing.T) {
 	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
-		module, err := core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Resume},
-			ClaimTimeout: 30 * time.Second})
-		require.NoError(t, err)
-		f := &refund{}
-		send := func() *httptest.ResponseRecorder { return serve(t, module, "k-1", f) }
-		for _, f.fail = range []string{"reserve", "charge", "charge", "book"} {
-			require.Equal(t, http.StatusInternalServerError, send().Code)
+		a := newStepApp(t, newStore(t, db))
+		var fails string
+		var keys []string
+		books := 0
+		at := func(step string) error {
+			if step == fails {
+				return errors.New("failed at " + step)
+			}
+			return nil
 		}
-		f.fail = ""
-		first := send()
+		handle := func(ctx context.Context) error {
+			reserved, err := gormstore.Step(ctx, "reserve", func(tx *gorm.DB) (uint, error) {
+				row := effect{Name: "reserved"}
+				err := tx.Create(&row).Error
+				return row.ID, errors.Join(err, at("reserve"))
+			})
+			if err != nil {
+				return err
+			}
+			require.NotZero(t, reserved, "the result of a finished step is kept")
+			err = core.CallDo(ctx, "charge", func(_ context.Context, key core.DerivedKey) error {
+				keys = append(keys, key.UUID())
+				return at("charge")
+			}, core.Dedup(23*time.Hour))
+			if err != nil {
+				return err
+			}
+			return gormstore.StepDo(ctx, "book", func(tx *gorm.DB) error {
+				books++
+				return errors.Join(stock(tx), at("book"))
+			})
+		}
+		for _, fails = range []string{"reserve", "charge", "charge", "book"} {
+			require.Equal(t, http.StatusInternalServerError, a.post(handle).Code)
+		}
+		fails = ""
+		first := a.post(handle)
 		require.Equal(t, http.StatusCreated, first.Code, first.Body)
 		require.Equal(t, "created", first.Header().Get("Idempotency-Result"))
-		require.Equal(t, "reused", send().Header().Get("Idempotency-Result"))
+		require.Equal(t, "reused", a.post(handle).Header().Get("Idempotency-Result"))
 		require.Equal(t, 2, countEffects(t, db), "reserved and booked, once each")
-		require.Equal(t, 3, f.charges, "twice without a known outcome, once with")
-		require.Equal(t, f.keys[0], f.keys[2], "one key for the provider in all attempts")
-		require.Equal(t, 2, f.books)
+		require.Len(t, keys, 3, "twice without a known outcome, once with")
+		require.Equal(t, keys[0], keys[2], "one key for the provider in all attempts")
+		require.Equal(t, 2, books)
 	})
 }
 

@@ -1,9 +1,7 @@
 package gormstore_test
 
 import (
-	"crypto/rand"
 	"net/url"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,17 +21,11 @@ func TestRowLevelSecurity(t *testing.T) {
 	address := try(url.Parse(pgtest.URL(t))).ok(t)
 	admin := openPostgres(t, address.String(), 2)
 	migrate(t, admin)
-	role, schema := "app_"+strings.ToLower(rand.Text()), currentSchema(t, admin)
-	exec := func(statements ...string) {
-		for _, statement := range statements {
-			require.NoError(t, admin.Exec(statement).Error, statement)
-		}
-	}
-	exec("CREATE ROLE "+role+" LOGIN PASSWORD 'app'", "GRANT USAGE ON SCHEMA "+schema+" TO "+role,
+	role, schema := newRole(t, admin), currentSchema(t, admin)
+	execute(t, admin, "ALTER ROLE "+role+" LOGIN PASSWORD 'app'", "GRANT USAGE ON SCHEMA "+schema+" TO "+role,
 		"GRANT ALL ON ALL TABLES IN SCHEMA "+schema+" TO "+role, "GRANT ALL ON ALL SEQUENCES IN SCHEMA "+schema+" TO "+role,
 		"ALTER TABLE effects ENABLE ROW LEVEL SECURITY",
 		"CREATE POLICY tenant ON effects USING (name = current_setting('app.tenant', true))")
-	t.Cleanup(func() { exec("DROP OWNED BY "+role, "DROP ROLE "+role) })
 	address.User = url.UserPassword(role, "app")
 	st := newStore(t, openPostgres(t, address.String(), 4))
 	as := func(tx *gorm.DB, tenant string) error {
@@ -49,7 +41,7 @@ func TestRowLevelSecurity(t *testing.T) {
 	requireCompleted(t, st, paidFor, paid())
 	require.Equal(t, 1, countEffects(t, admin))
 
-	exec("ALTER TABLE idempotency_record ENABLE ROW LEVEL SECURITY",
+	execute(t, admin, "ALTER TABLE idempotency_record ENABLE ROW LEVEL SECURITY",
 		"CREATE POLICY tenant ON idempotency_record USING (coalesce(current_setting('app.tenant', true), '') = '')")
 	tx, ctx = begin(t, st, command(store.Rollback))
 	require.NoError(t, as(gormstore.Tx(ctx), "stock"))
@@ -57,7 +49,7 @@ func TestRowLevelSecurity(t *testing.T) {
 	require.ErrorIs(t, seal(t.Context(), tx, paid(), false), store.ErrAborted, "its own record is hidden from it")
 	require.Equal(t, 1, countEffects(t, admin))
 
-	exec("ALTER POLICY tenant ON idempotency_record USING (false) WITH CHECK (true)")
+	execute(t, admin, "ALTER POLICY tenant ON idempotency_record USING (false) WITH CHECK (true)")
 	for _, c := range []store.Claim{again(paidFor), command(store.Rollback)} { // what it cannot see may be there
 		tx, ctx := begin(t, st, c)
 		require.NoError(t, as(gormstore.Tx(ctx), "stock"))

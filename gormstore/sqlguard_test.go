@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"database/sql/driver"
-	"net/http"
 	"testing"
 	"time"
 
@@ -172,28 +171,21 @@ func TestSQLWriteGuard(t *testing.T) {
 	}
 }
 
-// The store may be opened over the same *sql.DB: its own statements and the handler's in the attempt pass, as does PgxTx.
-//
-// CONTRACT X-6
-func TestSQLWriteGuardBelowTheStore(t *testing.T) {
-	t.Parallel()
-	pool := guardedSQL(t, pgtest.URL(t), nil)
-	db := try(gorm.Open(postgres.New(postgres.Config{Conn: pool}), &gorm.Config{Logger: logger.Discard})).ok(t)
-	migrate(t, db)
-	onPool := newStore(t, db)
-	journal := try(gormstore.NewJournal(db)).ok(t)
-	module := try(core.New(core.Config{Store: onPool, Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
+// requireLibraryPasses checks that the library's own statements pass the guard of a database, and the handler's in the attempt:
+// of attempts to their end, of the journal. The handler adds three rows.
+func requireLibraryPasses(t *testing.T, db *gorm.DB, work func(ctx context.Context, tx gormstore.PgxDBTX)) {
+	t.Helper()
+	st, journal := newStore(t, db), newJournal(t, db)
+	module := try(core.New(core.Config{Store: st, Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
+	before := countEffects(t, db)
 	require.Equal(t, 201, book(t, module, rand.Text(), 201, func(ctx context.Context, tx gormstore.PgxDBTX) {
-		require.NoError(t, err2(tx.Exec(ctx, addRow, "by pgx")))
+		work(ctx, tx)
 		require.NoError(t, gormstore.Tx(ctx).Create(&effect{Name: "by GORM"}).Error)
-		sqlTx, _ := gormstore.SQLTx(ctx)
-		require.NoError(t, err2(sqlTx.ExecContext(ctx, addRow, "by database/sql")))
-		require.NoError(t, err2(journal.Begin(ctx, intents.Entry{Intent: "a"})))
-		require.NoError(t, journal.End(ctx, "a"))
-		require.ErrorIs(t, err2(pool.ExecContext(ctx, addRow, "outside")), gormstore.ErrOutsideTransaction)
+		require.NoError(t, err2(journal.Begin(ctx, intents.Entry{Intent: t.Name()})))
+		require.NoError(t, journal.End(ctx, t.Name()))
 	}))
-	require.Equal(t, 3, countEffects(t, db))
-	segments, _ := resume(t, onPool, command(core.Resume))
+	require.Equal(t, before+3, countEffects(t, db))
+	segments, _ := resume(t, st, command(core.Resume))
 	ctx := segments.Bind(t.Context())
 	for range 2 { // the second one opens a segment of its own
 		require.NoError(t, segments.Step(ctx, func(inside context.Context) error {
@@ -203,23 +195,46 @@ func TestSQLWriteGuardBelowTheStore(t *testing.T) {
 		require.NoError(t, err2(segments.Seal(ctx, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})))
 	}
 	require.NoError(t, segments.Rollback())
+}
+
+// The store may be opened over the same *sql.DB.
+//
+// CONTRACT X-6
+func TestSQLWriteGuardBelowTheStore(t *testing.T) {
+	t.Parallel()
+	pool := guardedSQL(t, pgtest.URL(t), nil)
+	db := try(gorm.Open(postgres.New(postgres.Config{Conn: pool}), &gorm.Config{Logger: logger.Discard})).ok(t)
+	migrate(t, db)
+	requireLibraryPasses(t, db, func(ctx context.Context, tx gormstore.PgxDBTX) {
+		require.NoError(t, err2(tx.Exec(ctx, addRow, "by pgx")))
+		sqlTx, _ := gormstore.SQLTx(ctx)
+		require.NoError(t, err2(sqlTx.ExecContext(ctx, addRow, "by database/sql")))
+		require.ErrorIs(t, err2(pool.ExecContext(ctx, addRow, "outside")), gormstore.ErrOutsideTransaction)
+	})
 	require.NoError(t, err2(pool.ExecContext(t.Context(), addRow, "after the attempts")))
 }
 
-// Without the guard: the write waits for a row that the attempt has locked, until the deadline. Then the attempt is rolled
-// back, and the write commits. With it, the handler is told at once.
+// Without the guards: the write waits for a row that the attempt has locked, until the deadline. Then the attempt is rolled
+// back, and the write commits. With them, the handler is told at once, and can answer.
 //
 // CONTRACT X-6
-func TestSQLWritePastTheAttemptDoesNotWait(t *testing.T) {
+func TestWritesPastTheAttemptDoNotWait(t *testing.T) {
 	t.Parallel()
 	address := migratedURL(t)
 	db := openPostgres(t, address, 16)
-	pool := guardedSQL(t, address, nil)
+	pool, below := guardedSQL(t, address, nil), newPool(t, address, gormstore.PgxWriteGuard())
 	require.NoError(t, db.Create(&effect{ID: 7, Name: "balance"}).Error)
-	module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback, Deadline: time.Minute}})).ok(t)
-	require.Equal(t, http.StatusInternalServerError, book(t, module, "k", 500, func(ctx context.Context, tx gormstore.PgxDBTX) {
-		require.NoError(t, err2(tx.Exec(ctx, "UPDATE effects SET name = 'less' WHERE id = 7")))
-		require.ErrorIs(t, err2(pool.ExecContext(ctx, "UPDATE effects SET name = 'past' WHERE id = 7")), gormstore.ErrOutsideTransaction)
-	}))
-	require.Equal(t, "balance", query[string](t, db, "SELECT name FROM effects WHERE id = 7"))
+	policy := core.Policy{Recovery: core.Rollback, Deadline: time.Minute}
+	module := try(core.New(core.Config{Store: newStore(t, db), Policy: policy})).ok(t)
+	const past = "UPDATE effects SET name = 'past' WHERE id = 7"
+	for guard, write := range map[string]func(ctx context.Context) error{
+		"SQLWriteGuard": func(ctx context.Context) error { return err2(pool.ExecContext(ctx, past)) },
+		"PgxWriteGuard": func(ctx context.Context) error { return err2(below.Exec(ctx, past)) },
+	} {
+		require.Equal(t, 500, book(t, module, guard, 500, func(ctx context.Context, tx gormstore.PgxDBTX) {
+			require.NoError(t, err2(tx.Exec(ctx, "UPDATE effects SET name = 'less' WHERE id = 7")))
+			require.ErrorIs(t, write(ctx), gormstore.ErrOutsideTransaction)
+		}))
+		require.Equal(t, "balance", query[string](t, db, "SELECT name FROM effects WHERE id = 7"))
+	}
 }

@@ -257,33 +257,6 @@ func TestFailedStatementInAStep(t *testing.T) {
 	})
 }
 
-// CONTRACT X-0
-func TestSerializationFailureInAStep(t *testing.T) {
-	t.Parallel()
-	db := databases[0].fresh(t)(t)
-	a := newStepApp(t, newStore(t, db))
-	for name, swallowed := range map[string]bool{"returned": false, "swallowed": true} {
-		t.Run(name, func(t *testing.T) {
-			runs := 0
-			require.Equal(t, http.StatusServiceUnavailable, a.post(func(ctx context.Context) error {
-				err := reserve(ctx, func(tx *gorm.DB) error {
-					runs++
-					err := tx.Exec("DO $$ BEGIN RAISE EXCEPTION 'conflict' USING ERRCODE = '40001'; END $$").Error
-					require.Error(t, err)
-					if swallowed {
-						return nil
-					}
-					return err
-				})
-				require.ErrorIs(t, err, core.ErrRetryable)
-				return err
-			}).Code)
-			require.Equal(t, 1, runs, "the store never runs a handler's statements again")
-			require.Zero(t, countEffects(t, db))
-		})
-	}
-}
-
 // CONTRACT X-6
 func TestTransactionOfAStep(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {

@@ -32,25 +32,6 @@ func TestTxEnds(t *testing.T) {
 		violate := func(ctx context.Context) error { return gormstore.Tx(ctx).Create(&unique{Name: "taken"}).Error }
 		effects := 0
 
-		t.Run("rows and answer commit together", func(t *testing.T) {
-			c := command(store.Rollback)
-			tx, _ := beginRow(t, st, c)
-			requireNothing(t, st, c)
-			require.Equal(t, effects, countEffects(t, db))
-			require.NoError(t, seal(t.Context(), tx, paid(), false))
-			effects++
-			requireCompleted(t, st, c, paid())
-			require.Equal(t, effects, countEffects(t, db))
-		})
-
-		t.Run("a refusal keeps the answer and undoes the rows", func(t *testing.T) {
-			c := command(store.Rollback)
-			tx, _ := beginRow(t, st, c)
-			require.NoError(t, seal(t.Context(), tx, refused(), true))
-			requireCompleted(t, st, c, refused())
-			require.Equal(t, effects, countEffects(t, db))
-		})
-
 		t.Run("a refusal after a failed statement keeps the answer alone", func(t *testing.T) {
 			c := command(store.Rollback)
 			tx, ctx := beginRow(t, st, c)

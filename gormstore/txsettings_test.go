@@ -1,7 +1,6 @@
 package gormstore_test
 
 import (
-	"crypto/rand"
 	"database/sql"
 	"strings"
 	"testing"
@@ -60,19 +59,9 @@ func TestHandlersMayChangeTheirRole(t *testing.T) {
 	t.Parallel()
 	open := freshPostgres("", false)(t)
 	db := open(t)
-	role := "teller_" + strings.ToLower(rand.Text())
-	for _, statement := range []string{
-		"CREATE ROLE " + role,
-		"GRANT USAGE ON SCHEMA public TO " + role,
-		"GRANT INSERT, SELECT ON effects TO " + role,
-		"GRANT USAGE ON SEQUENCE effects_id_seq TO " + role,
-	} {
-		require.NoError(t, db.Exec(strings.ReplaceAll(statement, "public", currentSchema(t, db))).Error)
-	}
-	t.Cleanup(func() {
-		require.NoError(t, db.Exec("DROP OWNED BY "+role).Error)
-		require.NoError(t, db.Exec("DROP ROLE "+role).Error)
-	})
+	role, schema := newRole(t, db), currentSchema(t, db)
+	execute(t, db, "GRANT USAGE ON SCHEMA "+schema+" TO "+role, "GRANT INSERT, SELECT ON effects TO "+role,
+		"GRANT USAGE ON SEQUENCE effects_id_seq TO "+role)
 	hideTables(t, db)
 	for _, change := range []string{
 		"SET LOCAL ROLE " + role, "SET LOCAL SESSION AUTHORIZATION " + role,
@@ -90,6 +79,9 @@ func TestHandlersMayChangeTheirRole(t *testing.T) {
 	}
 }
 
+// become is a function that takes a role, which nobody can see in a handler's statements.
+const become = `CREATE FUNCTION become(name text) RETURNS text LANGUAGE sql AS $$ SELECT set_config('role', name, true) $$`
+
 // A change that nobody can see in the handler's statements ends in a rollback, never in a lost answer.
 //
 // CONTRACT X-9
@@ -97,11 +89,8 @@ func TestUnseenChangeOfRoleRollsBack(t *testing.T) {
 	t.Parallel()
 	open := freshPostgres("", false)(t)
 	db := open(t)
-	role := "teller_" + strings.ToLower(rand.Text())
-	require.NoError(t, db.Exec("CREATE ROLE "+role).Error)
-	t.Cleanup(func() { require.NoError(t, db.Exec("DROP ROLE "+role).Error) })
-	require.NoError(t, db.Exec(`CREATE FUNCTION become(name text) RETURNS text LANGUAGE sql AS
-		$$ SELECT set_config('role', name, true) $$`).Error)
+	role := newRole(t, db)
+	execute(t, db, become)
 	for _, name := range []string{"attempt", "step", "step behind a call"} {
 		require.ErrorContains(t, attempts[name](t, open(t), func(tx *gorm.DB) error {
 			require.NoError(t, stock(tx))
@@ -132,11 +121,8 @@ func TestRefusalUndoesAnUnseenRole(t *testing.T) {
 	t.Parallel()
 	open := freshPostgres("", false)(t)
 	db := open(t)
-	role := "teller_" + strings.ToLower(rand.Text())
-	require.NoError(t, db.Exec("CREATE ROLE "+role).Error)
-	t.Cleanup(func() { require.NoError(t, db.Exec("DROP ROLE "+role).Error) })
-	require.NoError(t, db.Exec(`CREATE FUNCTION become(name text) RETURNS text LANGUAGE sql AS
-		$$ SELECT set_config('role', name, true) $$`).Error)
+	role := newRole(t, db)
+	execute(t, db, become)
 	hideTables(t, db)
 	for _, way := range []way{overPgx, wrapped} {
 		st := newStore(t, way.of(t, open(t)))
@@ -206,16 +192,9 @@ func TestRoleAndSearchPathAreRestored(t *testing.T) {
 	t.Parallel()
 	url := migratedURL(t)
 	admin := openPostgres(t, url, 2)
-	app, teller := "app_"+strings.ToLower(rand.Text()), "teller_"+strings.ToLower(rand.Text())
-	schema := currentSchema(t, admin)
-	t.Cleanup(func() {
-		for _, role := range []string{app, teller} {
-			require.NoError(t, admin.Exec("DROP OWNED BY "+role).Error)
-			require.NoError(t, admin.Exec("DROP ROLE "+role).Error)
-		}
-	})
+	app, teller, schema := newRole(t, admin), newRole(t, admin), currentSchema(t, admin)
 	execute(t, admin,
-		"CREATE ROLE "+app, "CREATE ROLE "+teller, "CREATE TABLE ends (tab text, role text, search_path text)",
+		"CREATE TABLE ends (tab text, role text, search_path text)",
 		"GRANT USAGE ON SCHEMA "+schema+" TO "+app+", "+teller, "GRANT INSERT ON ends TO "+teller,
 		"GRANT ALL ON ALL TABLES IN SCHEMA "+schema+" TO "+app, "GRANT ALL ON ALL SEQUENCES IN SCHEMA "+schema+" TO "+app,
 		"CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO "+schema+

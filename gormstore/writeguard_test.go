@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -160,33 +159,21 @@ func TestWriteGuardUnderLoad(t *testing.T) {
 	pool := try(db.DB()).ok(t)
 	pool.SetMaxOpenConns(10)
 	idem := try(core.New(core.Config{
-		Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}, ClaimTimeout: 20 * time.Second,
+		Store: newStore(t, db), ClaimTimeout: 20 * time.Second,
+		Policy: core.Policy{Recovery: core.Rollback, Deadline: 30 * time.Second},
 	})).ok(t)
 
-	ctx := within(t, 30*time.Second)
-	answers := make([]*httptest.ResponseRecorder, 100)
-	var clients sync.WaitGroup
-	for i := range answers {
-		clients.Go(func() {
-			answers[i] = serve(t, idem, "key-"+strconv.Itoa(i), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				// With a transaction of GORM's own, which would take a second connection.
-				err := db.WithContext(r.Context()).Transaction(func(tx *gorm.DB) error {
-					return tx.Create(&effect{Name: "outside"}).Error
-				})
-				if err != nil {
-					w.WriteHeader(http.StatusInternalServerError)
-				}
-			}))
-		})
-	}
-	ended := make(chan struct{})
-	go func() { clients.Wait(); close(ended) }()
-	select {
-	case <-ended:
-	case <-ctx.Done():
-		t.Fatal("deadlock: the attempts hold all connections and wait for one more")
-	}
-	for _, w := range answers {
+	for _, w := range atOnce(100, func(i int) *httptest.ResponseRecorder {
+		return serve(t, idem, "key-"+strconv.Itoa(i), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			// With a transaction of GORM's own, which would take a second connection.
+			err := db.WithContext(r.Context()).Transaction(func(tx *gorm.DB) error {
+				return tx.Create(&effect{Name: "outside"}).Error
+			})
+			if err != nil {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+		}))
+	}) { // where attempts hold all connections and wait for one more, they end with their deadlines
 		require.Equal(t, http.StatusInternalServerError, w.Code)
 	}
 	require.Zero(t, countEffects(t, db))
