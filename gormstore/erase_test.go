@@ -128,8 +128,7 @@ func TestErasureIsCutOff(t *testing.T) {
 		answered(t, st, c)
 		claims = append(claims, c)
 	}
-	holder := db.Begin() // holds one of the records, so that the erasure waits in the middle
-	t.Cleanup(func() { holder.Rollback() })
+	holder := opened(t, db) // holds one of the records, so that the erasure waits in the middle
 	require.NoError(t, holder.Exec("SELECT 1 FROM idempotency_record ORDER BY id DESC LIMIT 1 FOR UPDATE").Error)
 	failed := make(chan error, 1)
 	go func() {

@@ -142,9 +142,8 @@ func TestOptionalWorkInASavepoint(t *testing.T) {
 	onPostgres(t, func(t *testing.T, db *gorm.DB) {
 		require.NoError(t, db.Exec(failAt).Error)
 		require.NoError(t, db.Create(&effect{Name: "locked"}).Error)
-		locker := db.Begin()
+		locker := opened(t, db)
 		require.NoError(t, locker.Exec("SELECT 1 FROM effects WHERE name = 'locked' FOR UPDATE").Error)
-		defer locker.Rollback()
 		optional := map[string]work{
 			"NOWAIT": func(tx *gorm.DB) error {
 				return tx.Exec("SELECT 1 FROM effects WHERE name = 'locked' FOR UPDATE NOWAIT").Error

@@ -2,7 +2,6 @@ package gormstore_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -13,12 +12,8 @@ import (
 // sqlitePlan returns SQLite's plan of a statement: one line for each part of it, with the parts of a part indented below it.
 func sqlitePlan(t *testing.T, db *gorm.DB, name string, args ...any) string {
 	t.Helper()
-	file := try(os.ReadFile("statements/sqlite/operations.sql")).ok(t)
-	_, statement, found := strings.Cut(string(file), "-- name: "+name+"\n")
-	require.True(t, found)
-	statement, _, _ = strings.Cut(statement, ";\n")
 	pool := try(db.DB()).ok(t)
-	rows := try(pool.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+statement, args...)).ok(t)
+	rows := try(pool.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+statementText(t, "sqlite", name), args...)).ok(t)
 	defer func() { require.NoError(t, rows.Close()) }()
 	depth := map[int]int{}
 	var plan strings.Builder

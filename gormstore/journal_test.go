@@ -167,8 +167,7 @@ func TestJournalPlanRefusesAnotherTransaction(t *testing.T) {
 	store := newStore(t, db)
 	journal := newJournal(t, db)
 	_, ctx := begin(t, store, command(core.Rollback))
-	other := db.Begin() // without the handler's context, which the write guard would see
-	defer other.Rollback()
+	other := opened(t, db) // without the handler's context, which the write guard would see
 	require.ErrorIs(t, journal.Plan(other.WithContext(ctx), "order-7"), gormstore.ErrOutsideTransaction)
 	require.NoError(t, journal.Plan(other.WithContext(gormstore.Outside(ctx)), "order-7"))
 }

@@ -25,9 +25,7 @@ func TestAgesChangeOneAfterTheOther(t *testing.T) {
 	first := try(keep(20 * time.Hour)).ok(t)
 	require.Equal(t, 20*time.Hour, first.Before)
 
-	other := db.Begin() // what KeepAge writes for an age of an hour
-	t.Cleanup(func() { other.Rollback() })
-	require.NoError(t, other.Error)
+	other := opened(t, db) // what KeepAge writes for an age of an hour
 	require.NoError(t, other.Exec("SELECT 1 FROM idempotency_setting WHERE name LIKE 'key_age/%' FOR UPDATE").Error)
 	kept, done := store.KeptAge{}, make(chan error, 1)
 	go func() {

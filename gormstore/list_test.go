@@ -29,14 +29,8 @@ func TestListUsesItsIndex(t *testing.T) {
 	db := freshPostgres("", false)(t)(t)
 	require.NoError(t, db.Exec(strings.ReplaceAll(manyRecords, "OPEN", "2")).Error)
 	require.NoError(t, db.Exec("VACUUM ANALYZE idempotency_record").Error)
-	file := try(os.ReadFile("statements/postgres/operations.sql")).ok(t)
-	_, list, found := strings.Cut(string(file), "-- name: list\n")
-	require.True(t, found)
-	_, list, _ = strings.Cut(list, "\nWITH RECURSIVE")
-	list, _, _ = strings.Cut(list, ";")
-
 	require.NoError(t, db.Connection(func(one *gorm.DB) error {
-		require.NoError(t, one.Exec("PREPARE list AS WITH RECURSIVE"+strings.ReplaceAll(list, `:"schema".`, "")).Error)
+		require.NoError(t, one.Exec("PREPARE list AS\n"+statementText(t, "postgres", "list")).Error)
 		for _, cached := range []string{"force_custom_plan", "force_generic_plan"} {
 			require.NoError(t, one.Exec("SET plan_cache_mode = "+cached).Error)
 			for _, after := range []string{"'0001-01-01', ''", "now() - interval '15000 s', sha256('x')"} {
@@ -113,19 +107,24 @@ func countArgs(passed string) string {
 	return `20000, '', '\xff', ` + passed + ", true, false, true, '', '', '0001-01-01', '9999-12-31'"
 }
 
+// statementText is a statement of the operators' files, on the tables of the search path.
+func statementText(t *testing.T, dialect, name string) string {
+	t.Helper()
+	file := try(os.ReadFile("statements/" + dialect + "/operations.sql")).ok(t)
+	_, statement, found := strings.Cut(string(file), "-- name: "+name+"\n")
+	require.True(t, found)
+	statement, _, _ = strings.Cut(statement, ";\n")
+	return strings.ReplaceAll(statement, `:"schema".`, "")
+}
+
 // plansOf returns the plans of a statement over many records, as PostgreSQL makes them for the arguments and for any. None
 // may read the whole table.
 func plansOf(t *testing.T, db *gorm.DB, name, args string) (plans []string) {
 	t.Helper()
 	require.NoError(t, db.Exec(strings.ReplaceAll(manyRecords, "OPEN", "100")).Error)
 	require.NoError(t, db.Exec("VACUUM ANALYZE idempotency_record").Error)
-	file := try(os.ReadFile("statements/postgres/operations.sql")).ok(t)
-	_, statement, found := strings.Cut(string(file), "-- name: "+name+"\n")
-	require.True(t, found)
-	statement, _, _ = strings.Cut(statement, "\n-- name: ")
-
 	require.NoError(t, db.Connection(func(one *gorm.DB) error {
-		require.NoError(t, one.Exec("PREPARE planned AS\n"+strings.ReplaceAll(statement, `:"schema".`, "")).Error)
+		require.NoError(t, one.Exec("PREPARE planned AS\n"+statementText(t, "postgres", name)).Error)
 		for _, cached := range []string{"force_custom_plan", "force_generic_plan"} {
 			require.NoError(t, one.Exec("SET plan_cache_mode = "+cached).Error)
 			lines := query[[]string](t, one, "EXPLAIN EXECUTE planned ("+args+")")

@@ -236,6 +236,15 @@ func onDatabases(t *testing.T, names []string, run func(t *testing.T, open func(
 	}
 }
 
+// opened is a transaction, which is rolled back at the end of the test where nothing else ends it.
+func opened(t *testing.T, db *gorm.DB) *gorm.DB {
+	t.Helper()
+	tx := db.Begin()
+	require.NoError(t, tx.Error)
+	t.Cleanup(func() { tx.Rollback() })
+	return tx
+}
+
 // newRole is the name of a role, which is gone after the test.
 func newRole(t *testing.T, db *gorm.DB) string {
 	t.Helper()

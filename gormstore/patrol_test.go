@@ -69,9 +69,7 @@ func TestPatrolWaitsForClaims(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, db.Exec("TRUNCATE idempotency_record, idempotency_setting").Error)
 			early, late := newStore(t, db), newStore(t, db)
-			hidden := db.Begin()
-			t.Cleanup(func() { hidden.Rollback() })
-			require.NoError(t, hidden.Error)
+			hidden := opened(t, db)
 			id := claimedBefore(t, hidden, time.Minute)
 			seen := claimedBefore(t, db, 30*time.Second)
 			for range 2 {
@@ -102,8 +100,7 @@ func TestPatrolStopsAtALock(t *testing.T) {
 	store := newStore(t, db)
 	first, second, third := claimedBefore(t, db, 50*time.Second), claimedBefore(t, db, 40*time.Second), claimedBefore(t, db, 30*time.Second)
 	for _, end := range []func(tx *gorm.DB) *gorm.DB{(*gorm.DB).Rollback, (*gorm.DB).Commit} {
-		tx := db.Begin()
-		require.NoError(t, tx.Error)
+		tx := opened(t, db)
 		require.NoError(t, tx.Exec("SELECT 1 FROM idempotency_record WHERE id = ? FOR UPDATE", second[:]).Error)
 		sweepOnce(t, store)
 		requireListed(t, store, first, second, third)
@@ -148,9 +145,7 @@ func TestPatrolAnnouncesItsLimit(t *testing.T) {
 	t.Parallel()
 	db := freshPostgres("", false)(t)(t)
 	store := newStore(t, db)
-	hidden := db.Begin()
-	t.Cleanup(func() { hidden.Rollback() })
-	require.NoError(t, hidden.Error)
+	hidden := opened(t, db)
 	id := claimedBefore(t, hidden, time.Minute)
 	sweepOnce(t, store) // announces, notes, and waits
 	var limit, passed int64
@@ -180,8 +175,7 @@ func TestPatrolSaysThatItIsHeldUp(t *testing.T) {
 		return swept.HeldUp
 	}
 	require.Zero(t, heldUp())
-	hidden := db.Begin()
-	t.Cleanup(func() { hidden.Rollback() })
+	hidden := opened(t, db)
 	claimedBefore(t, hidden, time.Minute)
 	require.NoError(t, db.Exec("UPDATE idempotency_setting SET value = (value::bigint - 60000000)::text"+
 		" WHERE name IN ('patrol/limit', 'patrol/passed')").Error) // it has rested

@@ -65,8 +65,7 @@ func TestSweepGoesOnWithoutThePatrol(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(t *testing.T, db *gorm.DB) (start func()){
 		"an instance hangs": func(t *testing.T, db *gorm.DB) func() {
-			hung := db.Begin()
-			require.NoError(t, hung.Error)
+			hung := opened(t, db)
 			require.NoError(t, hung.Exec("SELECT pg_advisory_xact_lock(hashtextextended("+
 				"'idem/patrol \"public\".idempotency_record', 0))").Error)
 			return func() { require.NoError(t, hung.Rollback().Error) }
@@ -153,15 +152,13 @@ func TestSweepPassesOverWhatIsHeld(t *testing.T) {
 	}
 	advance(t, db, 4*24*time.Hour)
 	age(t, db, gormstore.DefaultKeep)
-	tx := db.Begin()
-	t.Cleanup(func() { tx.Rollback() })
-	require.NoError(t, tx.Error)
+	tx := opened(t, db)
 	require.NoError(t, tx.Exec("SELECT 1 FROM idempotency_record WHERE id = ? FOR UPDATE", held.ID[:]).Error)
 	require.NoError(t, tx.Exec("SELECT 1 FROM processed_message LIMIT 1 FOR UPDATE").Error)
 	for range 2 {
 		require.Equal(t, store.Swept{Tombstones: 1, Messages: 1}, try(st.Sweep(patient(t), 100, store.Window{})).ok(t))
 		require.NoError(t, tx.Rollback().Error)
-		tx = db.Begin()
+		tx = opened(t, db)
 	}
 	require.Equal(t, map[int]int{tombstone: 2}, states(t, db))
 }
