@@ -2,7 +2,6 @@ package gormstore_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -91,28 +89,16 @@ func TestJournalGivesOneKeyToAll(t *testing.T) {
 		if d.name == "sqlite" {
 			journals[1] = journals[0] // one process per file
 		}
-		var keys, commands sync.Map
-		var all sync.WaitGroup
-		for i := range 24 {
-			e := entryOf(t, "order-7", byte(i%2+1))
-			all.Go(func() {
-				found, err := journals[i%2].Begin(context.WithoutCancel(t.Context()), e)
-				if err != nil {
-					t.Error(err)
-				}
-				keys.Store(found.Key, true)
-				commands.Store(found.Command, true)
-			})
+		entries := make([]intents.Entry, 24)
+		for i := range entries {
+			entries[i] = entryOf(t, "order-7", byte(i%2+1))
 		}
-		all.Wait()
-		require.Equal(t, 1, size(&keys))
-		require.Equal(t, 1, size(&commands))
+		found := atOnce(len(entries), func(i int) result[intents.Entry] { return try(journals[i%2].Begin(t.Context(), entries[i])) })
+		for _, one := range found {
+			require.Equal(t, found[0].value.Key, one.ok(t).Key)
+			require.Equal(t, found[0].value.Command, one.value.Command)
+		}
 	})
-}
-
-func size(m *sync.Map) (n int) {
-	m.Range(func(any, any) bool { n++; return true })
-	return n
 }
 
 // CONTRACT C-1
@@ -180,22 +166,16 @@ func TestJournalKnowsTheFirst(t *testing.T) {
 		journal := newJournal(t, db)
 		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "planned") }))
 		for _, intent := range []string{"planned", "new"} {
-			var firsts atomic.Int64
-			var all sync.WaitGroup
-			for range 8 {
-				all.Go(func() {
-					e, err := journal.Begin(context.WithoutCancel(t.Context()),
-						intents.Entry{Intent: intent, Command: store.CommandHash{Version: 1, Sum: [32]byte{1}}})
-					if err != nil {
-						t.Error(err)
-					}
-					if e.First {
-						firsts.Add(1)
-					}
-				})
+			firsts := 0
+			for _, one := range atOnce(8, func(int) result[intents.Entry] {
+				return try(journal.Begin(t.Context(),
+					intents.Entry{Intent: intent, Command: store.CommandHash{Version: 1, Sum: [32]byte{1}}}))
+			}) {
+				if one.ok(t).First {
+					firsts++
+				}
 			}
-			all.Wait()
-			require.EqualValues(t, 1, firsts.Load(), intent)
+			require.Equal(t, 1, firsts, intent)
 		}
 		e := try(journal.Begin(t.Context(), entryOf(t, "with a key of the caller's", 1))).ok(t)
 		require.False(t, e.First)
@@ -308,34 +288,19 @@ func TestJournalWithoutItsTable(t *testing.T) {
 
 // CONTRACT C-1, M-6
 func TestTwoProcessesResumeOneIntent(t *testing.T) {
-	idem := try(core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})).ok(t)
-	var effects atomic.Int64
-	bank := httptest.NewServer(guarded(idem, func(w http.ResponseWriter, _ *http.Request) {
-		effects.Add(1)
-		w.WriteHeader(http.StatusCreated)
-	}))
-	defer bank.Close()
-	url := migratedURL(t)
-	transport := &http.Transport{}
-	defer transport.CloseIdleConnections()
-	var all sync.WaitGroup
-	for range 2 {
-		client, err := idemclient.New(idemclient.Config{Transport: transport, Journal: newJournal(t, openPostgres(t, url, 4)),
-			FirstPause: time.Millisecond})
-		require.NoError(t, err)
-		for i := range 8 {
-			ctx := context.WithoutCancel(t.Context())
-			body := strings.NewReader(`{"amount":"12.50"}`)
-			r := try(http.NewRequestWithContext(ctx, http.MethodPost, bank.URL+"/v1/payments", body)).ok(t)
-			all.Go(func() {
-				if _, err := client.Do(ctx, fmt.Sprint("order-", i/2), r); err != nil { //nolint:bodyclose // in memory
-					t.Error(err)
-				}
-			})
-		}
+	t.Parallel()
+	bank, url := newCharges(t), migratedURL(t)
+	var clients [2]*idemclient.Client
+	for i := range clients {
+		journal := newJournal(t, openPostgres(t, url, 4))
+		clients[i] = journalClient(t, idemclient.Config{Journal: journal, FirstPause: time.Millisecond})
 	}
-	all.Wait()
-	require.EqualValues(t, 4, effects.Load())
+	for _, err := range atOnce(16, func(i int) error {
+		return bank.charge(t.Context(), clients[i%2], fmt.Sprint("order-", i/4))
+	}) {
+		require.NoError(t, err)
+	}
+	require.Len(t, bank.made(), 4)
 }
 
 // The app's logger would print the key.

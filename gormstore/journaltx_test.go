@@ -87,11 +87,7 @@ func (c *charges) sendPending(t *testing.T, journal *gormstore.Journal, client *
 func serveOnce(t *testing.T, store core.Store, recovery core.Recovery, handler http.HandlerFunc) int {
 	t.Helper()
 	idem := try(core.New(core.Config{Store: store, Policy: core.Policy{Recovery: recovery}})).ok(t)
-	answer := httptest.NewRecorder()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/orders", nil)
-	r.Header.Set("Idempotency-Key", intents.NewKey())
-	guarded(idem, handler).ServeHTTP(answer, r)
-	return answer.Code
+	return serve(t, idem, intents.NewKey(), handler).Code
 }
 
 // A handler plans an intent in a transaction of its own and sends it: under the key that the loop over Pending has.
@@ -202,20 +198,16 @@ func TestARollbackHandlersCallsBeginUncertain(t *testing.T) {
 	nobody := httptest.NewServer(nil)
 	nobody.Close()
 	away := &charges{Server: nobody}
-	key := intents.NewKey()
 	idem := try(core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
 	for attempt, at := range []*charges{provider, away} {
-		answer := httptest.NewRecorder()
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/orders", nil)
-		r.Header.Set("Idempotency-Key", key)
-		guarded(idem, func(w http.ResponseWriter, r *http.Request) {
+		answer := serve(t, idem, "k-1", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			err := at.charge(r.Context(), journalClient(t, idemclient.Config{MaxAttempts: 1}), "charge")
 			if e, failed := errors.AsType[*idemclient.Error](err); failed && !e.Uncertain {
 				w.WriteHeader(http.StatusUnprocessableEntity) // recorded for good
 				return
 			}
 			w.WriteHeader(http.StatusInternalServerError)
-		}).ServeHTTP(answer, r)
+		}))
 		require.Equal(t, http.StatusInternalServerError, answer.Code, "attempt %d", attempt+1)
 	}
 	require.Len(t, provider.made(), 1)
@@ -267,20 +259,16 @@ func TestOneEndOfMany(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		journal := newJournal(t, db)
 		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }))
-		results := make(chan error, 8)
-		for range cap(results) {
-			go func() {
-				results <- db.Transaction(func(tx *gorm.DB) error {
-					if err := journal.Done(tx, "order-7"); err != nil {
-						return err
-					}
-					return tx.Create(&effect{Name: "paid"}).Error
-				})
-			}()
-		}
 		committed := 0
-		for range cap(results) {
-			if err := <-results; err == nil {
+		for _, err := range atOnce(8, func(int) error {
+			return db.Transaction(func(tx *gorm.DB) error {
+				if err := journal.Done(tx, "order-7"); err != nil {
+					return err
+				}
+				return tx.Create(&effect{Name: "paid"}).Error
+			})
+		}) {
+			if err == nil {
 				committed++
 			} else {
 				require.ErrorIs(t, err, gormstore.ErrNotPending)
@@ -294,22 +282,26 @@ func TestOneEndOfMany(t *testing.T) {
 // CONTRACT C-6
 func TestJournalRefusesATransactionOfAnotherDatabase(t *testing.T) {
 	t.Parallel()
-	fresh := map[string]func(t *testing.T) func(t *testing.T) *gorm.DB{
+	kinds := map[string][2]*gorm.DB{} // two of each
+	for name, fresh := range map[string]func(t *testing.T) func(t *testing.T) *gorm.DB{
 		"postgres": freshPostgres("", false), "simple": freshPostgres("", true), "sqlite": freshSQLite,
+	} {
+		kinds[name] = [2]*gorm.DB{fresh(t)(t), fresh(t)(t)}
 	}
-	for name, mine := range fresh {
-		for other, theirs := range fresh {
+	for name, mine := range kinds {
+		db := mine[0]
+		journal := newJournal(t, db)
+		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "before") }))
+		for other, theirs := range kinds {
 			t.Run(name+" and "+other, func(t *testing.T) {
-				db, orders := mine(t)(t), theirs(t)(t)
-				journal := newJournal(t, db)
-				require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "before") }))
+				orders := theirs[1]
 				for _, run := range []func(*gorm.DB, string) error{journal.Plan, journal.Done} {
 					for _, intent := range []string{"before", "order-7"} {
 						require.ErrorIs(t, orders.Transaction(func(tx *gorm.DB) error { return run(tx, intent) }), gormstore.ErrOtherDatabase)
 					}
 				}
 				require.Empty(t, try(newJournal(t, orders).Pending(t.Context(), "", 10)).ok(t))
-				require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }))
+				require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7/"+other) }))
 			})
 		}
 	}

@@ -3,8 +3,6 @@ package gormstore_test
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,24 +44,11 @@ type cashier struct {
 // run runs fn as the handler of a command, with what it is to write through.
 func (c cashier) run(p core.Principal, key, body string, fn func(tx *gorm.DB)) {
 	c.t.Helper()
-	require.NoError(c.t, c.db.Exec("DELETE FROM idempotency_record").Error)
-	w := httptest.NewRecorder()
-	r := httptest.NewRequest(http.MethodPost, "/v1/charges", strings.NewReader(body))
-	r.Header.Set("Idempotency-Key", key)
-	r, reply := c.module.Admit(r, "/v1/charges", p)
-	require.Nil(c.t, reply)
-	attempt, reply := c.module.Begin(r, "/v1/charges", p)
-	require.Nil(c.t, reply)
-	var finished bool
-	defer func() {
-		if !finished { // a failed test must not leave the transaction open
-			attempt.Panicked(w.Header())
-		}
-	}()
-	attempt.Capture(w).WriteHeader(http.StatusCreated)
-	fn(c.handle(attempt.Request().Context()))
-	finished = true
-	require.NoError(c.t, attempt.Finish().WriteTo(w))
+	execute(c.t, c.db, "DELETE FROM idempotency_record")
+	w := serveAs(c.t, c.module, p, key, body, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fn(c.handle(r.Context()))
+		w.WriteHeader(http.StatusCreated)
+	}))
 	require.Equal(c.t, http.StatusCreated, w.Code, w.Body)
 }
 
@@ -140,7 +125,6 @@ func TestCreateOnce(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		for _, recovery := range []core.Recovery{core.Rollback, core.Park} {
 			t.Run(recovery.String(), func(t *testing.T) {
-				db := db
 				require.NoError(t, db.Migrator().DropTable(&charge{}, &posting{}))
 				require.NoError(t, db.AutoMigrate(&charge{}, &posting{}))
 				testCreateOnce(t, db, recovery)
@@ -165,22 +149,21 @@ func testCreateOnce(t *testing.T, db *gorm.DB, recovery core.Recovery) {
 	require.ErrorContains(t, db.Create([]posting{{Line: 1}}).Error, "create it with gormstore.CreateOnce(tx, &row)")
 	require.ErrorContains(t, db.Create([]*posting{{Line: 1}}).Error, "create it with gormstore.CreateOnce(tx, &row)")
 
-	var first charge
-	c.run(alice, "k-1", "5.00", func(tx *gorm.DB) {
-		var created bool
-		var err error
-		first, created, err = once(tx, "r-1", 5)
-		require.NoError(t, err)
-		require.True(t, created)
-		require.NotZero(t, first.ID)
-		require.Len(t, first.OperationID, 64)
-	})
-	c.run(alice, "k-1", "5.00", func(tx *gorm.DB) {
-		row, created, err := once(tx, "r-another", 6)
-		require.NoError(t, err)
-		require.False(t, created)
-		require.Equal(t, first, row, "the row that is there, not what the second attempt has made up")
-	})
+	made := func(p core.Principal, reference string, want bool) (row charge) {
+		t.Helper()
+		c.run(p, "k-1", "5.00", func(tx *gorm.DB) {
+			var created bool
+			var err error
+			row, created, err = once(tx, reference, 5)
+			require.NoError(t, err)
+			require.Equal(t, want, created)
+		})
+		return row
+	}
+	first := made(alice, "r-1", true)
+	require.NotZero(t, first.ID)
+	require.Len(t, first.OperationID, 64)
+	require.Equal(t, first, made(alice, "r-another", false), "the row that is there, not what the second attempt has made up")
 
 	refused := func(p core.Principal, key, body, reference string) {
 		t.Helper()
@@ -198,21 +181,12 @@ func testCreateOnce(t *testing.T, db *gorm.DB, recovery core.Recovery) {
 	refused(alice, "k-2", "5.00", "r-1") // another UNIQUE of the table
 	refused(bob, "k-1", "5.00", "r-1")   // somebody else's row
 
-	c.run(bob, "k-1", "5.00", func(tx *gorm.DB) {
-		row, created, err := once(tx, "r-bob", 5)
-		require.NoError(t, err)
-		require.True(t, created, "the same key of another principal")
-		require.NotEqual(t, first.OperationID, row.OperationID)
-	})
+	require.NotEqual(t, first.OperationID, made(bob, "r-bob", true).OperationID, "the same key of another principal")
 
 	require.NoError(t, db.Delete(&charge{}, first.ID).Error)
-	c.run(alice, "k-1", "5.00", func(tx *gorm.DB) {
-		row, created, err := once(tx, "r-1", 5)
-		require.NoError(t, err)
-		require.False(t, created)
-		require.Equal(t, first.ID, row.ID, "softly deleted, and still there")
-		require.True(t, row.DeletedAt.Valid)
-	})
+	deleted := made(alice, "r-1", false)
+	require.Equal(t, first.ID, deleted.ID, "softly deleted, and still there")
+	require.True(t, deleted.DeletedAt.Valid)
 
 	lines := func(tx *gorm.DB) (created int) {
 		for line := range 3 {
@@ -235,15 +209,11 @@ func testCreateOnce(t *testing.T, db *gorm.DB, recovery core.Recovery) {
 	if recovery == core.Park { // a stale owner and its successor
 		c.run(alice, "k-race", "", func(tx *gorm.DB) {
 			created := 0
-			for _, result := range atOnce(16, func(int) any {
-				row, made, err := once(tx, "r-race", 1)
-				if err != nil {
-					return err
-				}
-				return [2]any{row.ID, made}
+			for _, one := range atOnce(16, func(int) result[bool] {
+				_, created, err := once(tx, "r-race", 1)
+				return try(created, err)
 			}) {
-				require.IsType(t, [2]any{}, result)
-				if result.([2]any)[1].(bool) {
+				if one.ok(t) {
 					created++
 				}
 			}
@@ -253,7 +223,5 @@ func testCreateOnce(t *testing.T, db *gorm.DB, recovery core.Recovery) {
 
 	_, _, err := once(db, "r-x", 1)
 	require.ErrorContains(t, err, "belongs to no attempt")
-	var rows int64
-	require.NoError(t, db.Unscoped().Model(&charge{}).Where("reference <> 'r-race'").Count(&rows).Error)
-	require.EqualValues(t, 2, rows)
+	require.Equal(t, 2, query[int](t, db, "SELECT count(*) FROM charges WHERE reference <> 'r-race'"))
 }

@@ -69,9 +69,13 @@ func TestResumeGoesOnAfterTheLastFinishedStep(t *testing.T) {
 // serve is an adapter for one request.
 func serve(t *testing.T, m *core.Module, key string, h http.Handler) *httptest.ResponseRecorder {
 	t.Helper()
-	p := core.Principal{Issuer: "https://issuer.example", Subject: "alice"}
+	return serveAs(t, m, alice, key, `{"amount":"1.00"}`, h)
+}
+
+func serveAs(t *testing.T, m *core.Module, p core.Principal, key, body string, h http.Handler) *httptest.ResponseRecorder {
+	t.Helper()
 	w := httptest.NewRecorder()
-	r := httptest.NewRequest(http.MethodPost, "/v1/refunds", strings.NewReader(`{"amount":"1.00"}`))
+	r := httptest.NewRequest(http.MethodPost, "/v1/refunds", strings.NewReader(body))
 	r.Header.Set("Idempotency-Key", key)
 	r, reply := m.Admit(r, "/v1/refunds", p)
 	require.Nil(t, reply)
@@ -80,13 +84,14 @@ func serve(t *testing.T, m *core.Module, key string, h http.Handler) *httptest.R
 		require.NoError(t, reply.WriteTo(w))
 		return w
 	}
+	finished := false
 	defer func() {
-		if p := recover(); p != nil {
+		if !finished { // a panic, or a failed test, which must not leave the transaction open
 			attempt.Panicked(w.Header())
-			panic(p)
 		}
 	}()
 	h.ServeHTTP(attempt.Capture(w), attempt.Request())
+	finished = true
 	if reply := attempt.Finish(); reply != nil {
 		require.NoError(t, reply.WriteTo(w))
 	}
