@@ -18,6 +18,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/gormstore/watermillidem"
 )
 
@@ -86,21 +87,15 @@ func TestFromPaymentToStock(t *testing.T) {
 	const dead = "payments.dead"
 	each(t, func(b *bench) {
 		const payments = 10
-		module := b.module(core.Rollback)
 		for n := range payments {
-			w := send(b, module, strconv.Itoa(n), func(w http.ResponseWriter, r *http.Request) {
-				event, err := watermillidem.Event(r.Context(), "paid", []byte(`{"amount":"10.00"}`))
-				require.NoError(b, err)
-				require.NoError(b, b.publish(r.Context(), event))
-				require.NoError(b, b.publish(r.Context(), event))
-				if n == payments/2 {
-					reused := event.Copy()
-					reused.Payload = []byte(`{"amount":"99.00"}`)
-					require.NoError(b, b.publish(r.Context(), reused))
-				}
-				w.WriteHeader(http.StatusCreated)
-			})
-			require.Equal(b, http.StatusCreated, w.Code)
+			event := b.publishes(strconv.Itoa(n), 2)
+			if n == payments/2 {
+				reused := event.Copy()
+				reused.Payload = []byte(`{"amount":"99.00"}`)
+				require.NoError(b, b.db.Transaction(func(tx *gorm.DB) error {
+					return b.publish(gormstore.WithTx(b.Context(), tx), reused)
+				}))
+			}
 		}
 		require.Len(b, b.published(), 2*payments+1)
 		poisoned := b.published()[payments]
@@ -144,22 +139,20 @@ func (b *bench) acked(group string) (offset int) {
 // CONTRACT Q-1, Q-2
 func TestForwarder(t *testing.T) {
 	each(t, func(b *bench) {
-		require.NoError(b, b.subscriber("init").SubscribeInitialize(outbox))
 		broker := gochannel.NewGoChannel(gochannel.Config{Persistent: true}, watermill.NopLogger{})
 		b.Cleanup(func() { require.NoError(b, broker.Close()) })
 
 		var id string
 		for _, status := range []int{http.StatusInternalServerError, http.StatusCreated} {
-			send(b, b.module(core.Rollback), "a", func(w http.ResponseWriter, r *http.Request) {
-				publisher, err := watermillidem.Publisher(r.Context(), b.schema)
+			b.answers(status, b.module(core.Rollback), "a", func(ctx context.Context) {
+				publisher, err := watermillidem.Publisher(ctx, b.schema)
 				require.NoError(b, err)
 				publisher = forwarder.NewPublisher(publisher, forwarder.PublisherConfig{ForwarderTopic: outbox})
-				event, err := watermillidem.Event(r.Context(), "paid", []byte(`{"amount":"10.00"}`))
+				event, err := watermillidem.Event(ctx, "paid", []byte(`{"amount":"10.00"}`))
 				require.NoError(b, err)
 				id = event.UUID
 				require.NoError(b, publisher.Publish(topic, event))
 				require.NoError(b, publisher.Publish(topic, event))
-				w.WriteHeader(status)
 			})
 		}
 
@@ -194,13 +187,7 @@ func TestSQLiteTwoSubscribers(t *testing.T) {
 	b := onSQLite(t)
 	const events = 20
 	for n := range events {
-		w := send(b, b.module(core.Rollback), strconv.Itoa(n), func(w http.ResponseWriter, r *http.Request) {
-			event, err := watermillidem.Event(r.Context(), "paid", []byte(`{}`))
-			require.NoError(b, err)
-			require.NoError(b, b.publish(r.Context(), event))
-			w.WriteHeader(http.StatusCreated)
-		})
-		require.Equal(b, http.StatusCreated, w.Code)
+		b.publishes(strconv.Itoa(n), 1)
 	}
 	for range 2 {
 		b.route(func(r *message.Router) {

@@ -2,6 +2,7 @@ package watermillidem_test
 
 import (
 	"context"
+	"database/sql"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -59,9 +60,7 @@ func onPostgres(t *testing.T) *bench { return onPostgresAt(t, pgtest.URL(t)) }
 
 func onPostgresAt(t *testing.T, url string) *bench {
 	t.Helper()
-	b := open(t, postgres.Open(url))
-	pool, err := b.db.DB()
-	require.NoError(t, err)
+	b, pool := open(t, postgres.Open(url))
 	b.schema, b.offsets = wsql.DefaultPostgreSQLSchema{}, watermillidem.PostgreSQLOffsets{}
 	b.beginner = wsql.BeginnerFromStdSQL(pool)
 	return b.init()
@@ -69,16 +68,14 @@ func onPostgresAt(t *testing.T, url string) *bench {
 
 func onSQLite(t *testing.T) *bench {
 	t.Helper()
-	b := open(t, sqlite.Open("file:"+filepath.Join(t.TempDir(), "test.db")+
+	b, pool := open(t, sqlite.Open("file:"+filepath.Join(t.TempDir(), "test.db")+
 		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"))
-	pool, err := b.db.DB()
-	require.NoError(t, err)
 	b.schema, b.offsets = watermillidem.SQLiteSchema{}, watermillidem.SQLiteOffsets{}
 	b.beginner = watermillidem.SQLiteBeginner(pool)
 	return b.init()
 }
 
-func open(t *testing.T, dialector gorm.Dialector) *bench {
+func open(t *testing.T, dialector gorm.Dialector) (*bench, *sql.DB) {
 	t.Helper()
 	db, err := gorm.Open(dialector, &gorm.Config{Logger: logger.Discard})
 	require.NoError(t, err)
@@ -91,16 +88,18 @@ func open(t *testing.T, dialector gorm.Dialector) *bench {
 	store, err := gormstore.New(db)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	return &bench{T: t, db: db, store: store}
+	return &bench{T: t, db: db, store: store}, pool
 }
 
 // topic is what the tests publish to.
 const topic = "payments"
 
-// init makes the tables of the queue.
+// init makes the tables of the queues.
 func (b *bench) init() *bench {
 	b.Helper()
-	require.NoError(b, b.subscriber("init").SubscribeInitialize(topic))
+	for _, name := range []string{topic, outbox, graves} {
+		require.NoError(b, b.subscriber("init").SubscribeInitialize(name))
+	}
 	return b
 }
 
@@ -180,6 +179,35 @@ func (b *bench) module(r core.Recovery) *core.Module {
 	m, err := core.New(core.Config{Store: b.store, Policy: core.Policy{Recovery: r}})
 	require.NoError(b, err)
 	return m
+}
+
+// answers sends a command whose handler does something and answers with a status, which the client gets.
+func (b *bench) answers(status int, m *core.Module, key string, do func(ctx context.Context)) {
+	b.Helper()
+	require.Equal(b, status, send(b, m, key, func(w http.ResponseWriter, r *http.Request) {
+		do(r.Context())
+		w.WriteHeader(status)
+	}).Code)
+}
+
+// pays is such a command, with a row and an event.
+func (b *bench) pays(status int, m *core.Module, key string) {
+	b.Helper()
+	b.answers(status, m, key, func(ctx context.Context) { require.NoError(b, b.pay(gormstore.Tx(ctx))) })
+}
+
+// publishes is such a command with an event alone, in so many copies.
+func (b *bench) publishes(key string, copies int) (event *message.Message) {
+	b.Helper()
+	b.answers(http.StatusCreated, b.module(core.Rollback), key, func(ctx context.Context) {
+		var err error
+		event, err = watermillidem.Event(ctx, "paid", []byte(`{"amount":"10.00"}`))
+		require.NoError(b, err)
+		for range copies {
+			require.NoError(b, b.publish(ctx, event))
+		}
+	})
+	return event
 }
 
 // send is an adapter for one request.
