@@ -44,12 +44,18 @@ func (r *replicated) store() *gormstore.Store { return r.storeAt(r.URL()) }
 // storeAt does so as an app with pgx does.
 func (r *replicated) storeAt(url string) *gormstore.Store {
 	r.t.Helper()
-	var store *gormstore.Store
+	_, store := r.openAt(url)
+	return store
+}
+
+func (r *replicated) openAt(url string) (db *gorm.DB, store *gormstore.Store) {
+	r.t.Helper()
 	config, err := pgx.ParseConfig(url + "&synchronous_commit=on")
 	require.NoError(r.t, err)
 	config.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) { store.Notice(c.PID(), n.Code) }
-	store = newStore(r.t, openDB(r.t, postgres.New(postgres.Config{Conn: r.way.pool(*config)}), 8))
-	return store
+	db = openDB(r.t, postgres.New(postgres.Config{Conn: r.way.pool(*config)}), 8)
+	store = newStore(r.t, db)
+	return db, store
 }
 
 // abandon makes the server do without its standby: what waits for it ends.
@@ -82,9 +88,15 @@ func (r *replicated) demand() {
 // waiting returns the backend whose COMMIT waits for the standby.
 func (r *replicated) waiting() (pid int) {
 	r.t.Helper()
-	eventually(r.t, "a COMMIT waits", func() bool {
-		pid = query[int](r.t, r.admin, "SELECT COALESCE(max(pid), 0) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "+
-			"(query = 'COMMIT' OR query LIKE 'WITH %')")
+	return r.waitingWith("query = 'COMMIT' OR query LIKE 'WITH %'")
+}
+
+// waitingWith returns the backend that waits for the standby with such a statement.
+func (r *replicated) waitingWith(statement string) (pid int) {
+	r.t.Helper()
+	eventually(r.t, statement+" waits", func() bool {
+		pid = query[int](r.t, r.admin, "SELECT COALESCE(max(pid), 0) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND ("+
+			statement+")")
 		return pid != 0
 	})
 	return pid
@@ -240,6 +252,84 @@ func TestParkWaitsForStandby(t *testing.T) {
 	}
 	require.Equal(t, store.Expired, requireNotWon(t, r.store(), erased).Record.State())
 	eventually(t, "nothing has to be waited for", func() bool { return gormstore.Confirm(t.Context(), weak, started) == nil })
+}
+
+// A statement that commits by itself, and whose wait for the standby an operator has cancelled, waits once more: the server has
+// answered with a warning. Otherwise a handler would run, or a client be told, and a failover lose it.
+//
+// CONTRACT X-4, F-2
+func TestCancelledWaitBeginsAgain(t *testing.T) {
+	t.Parallel()
+	type write func(ctx context.Context, st, ahead *gormstore.Store, db *gorm.DB, c store.Claim) error // ahead waits for no standby
+	for name, write := range map[string]write{
+		"a claim": claimWins,
+		"a claim of a key that was seen": func(ctx context.Context, st, ahead *gormstore.Store, db *gorm.DB, c store.Claim) error {
+			rollback := again(c)
+			rollback.Recovery = store.Rollback
+			tx, _, err := st.Begin(ctx, rollback)
+			if err != nil {
+				return err
+			}
+			return errors.Join(tx.Rollback(), claimWins(ctx, st, ahead, db, c))
+		},
+		"a claim of a key that is free again": func(ctx context.Context, st, ahead *gormstore.Store, db *gorm.DB, c store.Claim) error {
+			claimed, err := ahead.Claim(ctx, again(c))
+			return errors.Join(err, ahead.Release(ctx, claimed.Record.Ticket), claimWins(ctx, st, ahead, db, c))
+		},
+		"an answer": func(ctx context.Context, st, ahead *gormstore.Store, _ *gorm.DB, c store.Claim) error {
+			claimed, err := ahead.Claim(ctx, c)
+			return errors.Join(err, st.Complete(ctx, claimed.Record.Ticket, paid()))
+		},
+		"an intent": func(ctx context.Context, _, _ *gormstore.Store, db *gorm.DB, _ store.Claim) error {
+			_, err := goldenJournal(t, db).Begin(ctx, goldenIntent())
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newReplicated(t)
+			db, st := r.openAt(r.URL())
+			ended := make(chan error, 1)
+			ahead := newStore(t, r.admin)
+			go func() { ended <- write(t.Context(), st, ahead, db, command(store.Park)) }()
+			const confirms = "query LIKE 'SELECT CASE WHEN pg_catalog.pg_postmaster_start_time() %'"
+			pid := r.waitingWith("NOT " + confirms)
+			require.NoError(t, r.admin.Exec("SELECT pg_cancel_backend(?)", pid).Error)
+			r.waitingWith(confirms)
+			require.Empty(t, ended)
+			r.abandon()
+			require.NoError(t, <-ended)
+		})
+	}
+}
+
+func claimWins(ctx context.Context, st, _ *gormstore.Store, _ *gorm.DB, c store.Claim) error {
+	claimed, err := st.Claim(ctx, c)
+	if err == nil && !claimed.Won {
+		err = errors.New("not won")
+	}
+	return err
+}
+
+// A claim that was sent twice finds its own record before the standby has it. If the handler ran now, a failover could lose
+// the claim, and a repeat would run it again.
+//
+// CONTRACT M-6, F-2
+func TestOwnClaimIsNotBelievedBeforeTheStandbyHasIt(t *testing.T) {
+	t.Parallel()
+	r := newReplicated(t)
+	c := command(store.Park)
+	_, err := newStore(t, r.admin).Claim(t.Context(), c) // waits for no standby
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	claimed, err := r.store().Claim(ctx, c)
+	require.Error(t, err)
+	require.False(t, claimed.Won)
+	r.abandon()
+	claimed, err = r.store().Claim(t.Context(), c)
+	require.NoError(t, err)
+	require.True(t, claimed.Won)
 }
 
 // A server that starts again does not go on waiting for its standby, and shows what it had not.
