@@ -307,7 +307,7 @@ func timeoutHandlerInFront(t *testing.T, a Adapter) {
 				defer close(ended)
 				app.ServeHTTP(w, r)
 			})
-			timeout := 100 * time.Millisecond
+			timeout := 300 * time.Millisecond // time enough for the handler to begin
 			if !deadline {
 				ctx, cancel := context.WithCancel(r.Context())
 				go func() { <-started; cancel() }()
