@@ -82,7 +82,8 @@ func storeTables(t *testing.T, db *gorm.DB) (names []string) {
 
 func columnsOf(t *testing.T, pool *sql.DB, table string) []string {
 	t.Helper()
-	rows := try(pool.QueryContext(t.Context(), "SELECT * FROM "+table+" LIMIT 0")).ok(t)
+	rows, err := pool.QueryContext(t.Context(), "SELECT * FROM "+table+" LIMIT 0")
+	require.NoError(t, err)
 	defer func() { _ = rows.Close() }()
 	columns := try(rows.Columns()).ok(t)
 	require.NoError(t, rows.Err())
@@ -100,7 +101,8 @@ func quotedRows(t *testing.T, pool *sql.DB, dialect, table string) (quoted [][]s
 			expressions[i] = "quote(" + column + ")"
 		}
 	}
-	rows := try(pool.QueryContext(t.Context(), "SELECT "+strings.Join(expressions, ", ")+" FROM "+table+" ORDER BY 1")).ok(t)
+	rows, err := pool.QueryContext(t.Context(), "SELECT "+strings.Join(expressions, ", ")+" FROM "+table+" ORDER BY 1")
+	require.NoError(t, err)
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		row := make([]string, len(columns))

@@ -13,7 +13,8 @@ import (
 func sqlitePlan(t *testing.T, db *gorm.DB, name string, args ...any) string {
 	t.Helper()
 	pool := try(db.DB()).ok(t)
-	rows := try(pool.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+statementText(t, "sqlite", name), args...)).ok(t)
+	rows, err := pool.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+statementText(t, "sqlite", name), args...)
+	require.NoError(t, err)
 	defer func() { require.NoError(t, rows.Close()) }()
 	depth := map[int]int{}
 	var plan strings.Builder
