@@ -68,28 +68,26 @@ func TestPrincipalsNeverMeet(t *testing.T) {
 }
 
 // CONTRACT M-2
-func TestRepeatWhileRunningIsInFlight(t *testing.T) {
-	entered, leave := make(chan struct{}), make(chan struct{})
-	a := newApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
-		close(entered)
-		<-leave
-		created(w, r)
+func TestRepeatsOfARunningAttempt(t *testing.T) {
+	t.Run("repeat while running is in flight", func(t *testing.T) {
+		entered, leave := make(chan struct{}), make(chan struct{})
+		a := newApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
+			close(entered)
+			<-leave
+			created(w, r)
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() { a.post("k-1", `{}`) })
+		<-entered
+		w := a.post("k-1", `{}`)
+		requireProblem(t, w, http.StatusConflict, core.CodeInFlight)
+		require.Equal(t, "2", w.Header().Get("Retry-After"))
+		requireProblem(t, a.post("k-1", `{"other":1}`), http.StatusConflict, core.CodeKeyReused) // command first, then state
+		close(leave)
+		wg.Wait()
+		require.Equal(t, 1, a.ran())
 	})
-	var wg sync.WaitGroup
-	wg.Go(func() { a.post("k-1", `{}`) })
-	<-entered
-	w := a.post("k-1", `{}`)
-	requireProblem(t, w, http.StatusConflict, core.CodeInFlight)
-	require.Equal(t, "2", w.Header().Get("Retry-After"))
-	requireProblem(t, a.post("k-1", `{"other":1}`), http.StatusConflict, core.CodeKeyReused) // command first, then state
-	close(leave)
-	wg.Wait()
-	require.Equal(t, 1, a.ran())
-}
-
-// CONTRACT M-2
-func TestRepeatsMayWaitForTheRunningAttempt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "repeats may wait for the running attempt", func(t *testing.T) {
 		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, Wait: 10 * time.Second}, MaxWaiters: 3},
 			func(w http.ResponseWriter, r *http.Request) {
 				time.Sleep(4 * time.Second)
@@ -113,11 +111,7 @@ func TestRepeatsMayWaitForTheRunningAttempt(t *testing.T) {
 			require.Equal(t, round+1, a.ran())
 		}
 	})
-}
-
-// CONTRACT M-2
-func TestWaitingIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "waiting is bounded", func(t *testing.T) {
 		leave := make(chan struct{})
 		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, Wait: 3 * time.Second}},
 			func(w http.ResponseWriter, r *http.Request) { <-leave; created(w, r) })
@@ -284,19 +278,17 @@ func TestLeaseThatIsNotConfirmedIsLost(t *testing.T) {
 		"store away":  func(context.Context) error { return errAway },
 		"store hangs": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newFaultStore(memstore.New())
-				store.on("renew", hook)
-				a := newApp(t, core.Config{Store: store}, func(_ http.ResponseWriter, r *http.Request) {
-					begun := time.Now()
-					<-r.Context().Done()
-					require.ErrorIs(t, context.Cause(r.Context()), core.ErrLeaseLost)
-					require.InDelta(t, 20, time.Since(begun).Seconds(), 1.01, "two thirds of 30 s")
-				})
-				a.post("k-1", `{}`)
-				require.Contains(t, a.kinds(), core.EventLeaseLost)
+		inBubble(t, name, func(t *testing.T) {
+			store := newFaultStore(memstore.New())
+			store.on("renew", hook)
+			a := newApp(t, core.Config{Store: store}, func(_ http.ResponseWriter, r *http.Request) {
+				begun := time.Now()
+				<-r.Context().Done()
+				require.ErrorIs(t, context.Cause(r.Context()), core.ErrLeaseLost)
+				require.InDelta(t, 20, time.Since(begun).Seconds(), 1.01, "two thirds of 30 s")
 			})
+			a.post("k-1", `{}`)
+			require.Contains(t, a.kinds(), core.EventLeaseLost)
 		})
 	}
 }
@@ -367,26 +359,24 @@ func TestClaimThatLandedWithAnErrorIsReleased(t *testing.T) {
 		store.on("after claim", nil)
 		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 	})
-	t.Run("by Run, where the store stays away", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			store := newFaultStore(memstore.New())
-			away := func(context.Context) error { return errAway }
-			store.on("after claim", away)
-			store.on("release", away)
-			a := newApp(t, core.Config{Store: store}, created)
-			requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-			store.on("after claim", nil)
-			store.on("release", nil)
-			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeInFlight)
+	inBubble(t, "by Run, where the store stays away", func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		away := func(context.Context) error { return errAway }
+		store.on("after claim", away)
+		store.on("release", away)
+		a := newApp(t, core.Config{Store: store}, created)
+		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		store.on("after claim", nil)
+		store.on("release", nil)
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeInFlight)
 
-			ctx, stop := context.WithCancel(t.Context())
-			done := make(chan error)
-			go func() { done <- a.module.Run(ctx) }()
-			synctest.Wait()
-			require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-			stop()
-			require.NoError(t, <-done)
-		})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- a.module.Run(ctx) }()
+		synctest.Wait()
+		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		stop()
+		require.NoError(t, <-done)
 	})
 }
 
@@ -411,20 +401,18 @@ func TestAnswerLeavesOnlyOnceItIsRecorded(t *testing.T) {
 // CONTRACT R-2
 func TestRecordingIsTriedAgain(t *testing.T) {
 	for _, when := range []string{"complete", "after complete"} {
-		t.Run(when, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newFaultStore(memstore.New())
-				tries := 0
-				store.on(when, func(context.Context) error {
-					if tries++; tries < 4 {
-						return errAway
-					}
-					return nil
-				})
-				a := newApp(t, core.Config{Store: store}, created)
-				require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-				require.Equal(t, 4, tries)
+		inBubble(t, when, func(t *testing.T) {
+			store := newFaultStore(memstore.New())
+			tries := 0
+			store.on(when, func(context.Context) error {
+				if tries++; tries < 4 {
+					return errAway
+				}
+				return nil
 			})
+			a := newApp(t, core.Config{Store: store}, created)
+			require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+			require.Equal(t, 4, tries)
 		})
 	}
 }

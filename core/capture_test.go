@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -28,117 +27,110 @@ var (
 		"Trailer", "Trailer:X-Sum", "TE", "Content-Length"}
 )
 
-// CONTRACT R-3, M-3
-func TestRecordedHeaders(t *testing.T) {
-	a := newApp(t, core.Config{ReplayHeaders: []string{"x-receipt"}}, func(w http.ResponseWriter, _ *http.Request) {
+// CONTRACT R-3, M-3, C-7
+func TestHeadersOfAnAnswer(t *testing.T) {
+	t.Run("recorded headers", func(t *testing.T) {
+		a := newApp(t, core.Config{ReplayHeaders: []string{"x-receipt"}}, func(w http.ResponseWriter, _ *http.Request) {
+			for _, name := range recordedHeaders {
+				w.Header().Set(name, "recorded")
+			}
+			for _, name := range neverRecorded {
+				w.Header().Set(name, "1")
+			}
+			w.Header().Add("X-Receipt", "1")
+			w.Header().Add("X-Receipt", "2")
+			w.Header().Set("X-Other", "only once")
+			w.WriteHeader(http.StatusCreated)
+			_, _ = w.Write([]byte("1")) // as announced
+		})
+		first, second := a.post("k-1", `{}`), a.post("k-1", `{}`)
 		for _, name := range recordedHeaders {
-			w.Header().Set(name, "recorded")
+			require.Equal(t, []string{"recorded"}, first.Header().Values(name))
+			require.Equal(t, []string{"recorded"}, second.Header().Values(name))
 		}
 		for _, name := range neverRecorded {
-			w.Header().Set(name, "1")
-		}
-		w.Header().Add("X-Receipt", "1")
-		w.Header().Add("X-Receipt", "2")
-		w.Header().Set("X-Other", "only once")
-		w.WriteHeader(http.StatusCreated)
-		_, _ = w.Write([]byte("1")) // as announced
-	})
-	first, second := a.post("k-1", `{}`), a.post("k-1", `{}`)
-	for _, name := range recordedHeaders {
-		require.Equal(t, []string{"recorded"}, first.Header().Values(name))
-		require.Equal(t, []string{"recorded"}, second.Header().Values(name))
-	}
-	for _, name := range neverRecorded {
-		if name != "Content-Length" { // is counted anew
-			require.Equal(t, []string{"1"}, first.Header().Values(name), name)
-		}
-		require.Empty(t, second.Header().Values(name), name)
-	}
-	require.Equal(t, []string{"1", "2"}, second.Header().Values("X-Receipt"))
-	require.Equal(t, "only once", first.Header().Get("X-Other"))
-	require.Empty(t, second.Header().Get("X-Other"))
-}
-
-// CONTRACT R-3
-func TestOnlyTheDifferenceIsRecorded(t *testing.T) {
-	a := newApp(t, core.Config{ReplayHeaders: []string{"X-Kept"}}, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Language", "en") // as outer middleware has it
-		w.Header().Set("ETag", `"mine"`)         // another value
-		w.Header().Add("Link", "</mine>")
-		w.Header().Del("X-Removed")
-		w.Header().Set("Location", "/mine")
-		w.WriteHeader(http.StatusCreated)
-	})
-	a.outer = func(h http.Header) {
-		h.Set("Content-Language", "en")
-		h.Set("ETag", `"outer"`)
-		h.Set("Link", "</outer>")
-		h.Set("X-Removed", "outer")
-		h.Set("X-Kept", "first")
-		h.Set("Set-Cookie", "outer=1")
-	}
-	first := a.post("k-1", `{}`)
-	require.Equal(t, http.Header{
-		"Content-Language": {"en"}, "Etag": {`"mine"`}, "Link": {"</outer>", "</mine>"}, "X-Kept": {"first"},
-		"Location": {"/mine"}, "Set-Cookie": {"outer=1"}, "Idempotency-Key": {"k-1"}, "Idempotency-Result": {"created"},
-	}, first.Header())
-
-	a.outer = func(h http.Header) {
-		h.Set("Content-Language", "de")
-		h.Set("X-Kept", "second")
-		h.Set("ETag", `"outer"`)
-	}
-	require.Equal(t, http.Header{
-		"Content-Language": {"de"}, "Etag": {`"mine"`}, "Link": {"</outer>", "</mine>"}, "X-Kept": {"second"},
-		"Location": {"/mine"}, "Idempotency-Key": {"k-1"}, "Idempotency-Result": {"reused"}, "Idempotent-Replayed": {"true"},
-	}, a.post("k-1", `{}`).Header(), "what outer middleware says is its own")
-}
-
-// Outer middleware that adds to a header of a replay must not write into the record.
-//
-// CONTRACT M-3
-func TestReplaysAreIndependent(t *testing.T) {
-	a := newApp(t, core.Config{}, created)
-	a.post("k-1", `{}`)
-	for range 2 {
-		w := a.post("k-1", `{}`)
-		require.Equal(t, []string{"/v1/payments/1"}, w.Header()["Location"])
-		w.Header().Add("Location", "more")
-		w.Header()["Content-Type"][0] = "changed"
-	}
-	require.JSONEq(t, `{"id":1}`, a.post("k-1", `{}`).Body.String())
-}
-
-// A handler that passes on what a provider has answered must not be taken for a replay, or for a refusal of the guards. On
-// the wire the case of a header's name does not count, and a map of headers holds any.
-//
-// CONTRACT M-3, C-7
-func TestHandlersCannotSayWhatTheLibrarySays(t *testing.T) {
-	for _, test := range []struct {
-		status int
-		result []string
-	}{{201, []string{"created"}}, {500, []string{"unknown"}}, {409, []string{"not_applied"}}} {
-		a := newApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
-			if test.status == 409 {
-				core.NotApplied(r.Context())
+			if name != "Content-Length" { // is counted anew
+				require.Equal(t, []string{"1"}, first.Header().Values(name), name)
 			}
-			w.Header().Set("Idempotent-Replayed", "true")
-			w.Header().Set("Idempotency-Result", "reused")
-			w.Header().Set("Idempotency-Problem", "rolled_back")
-			w.Header()["idempotency-result"] = []string{"reused"}
-			w.Header()["IDEMPOTENCY-PROBLEM"] = []string{"rolled_back"}
-			w.Header()["idempotent-Replayed"] = []string{"true"}
-			w.Header().Set("Idempotency-Key", "the provider's")
-			w.WriteHeader(test.status)
-		})
-		w := a.post("k-1", `{}`)
-		require.Empty(t, w.Header().Values("Idempotent-Replayed"))
-		require.Equal(t, test.result, w.Header().Values("Idempotency-Result"))
-		require.Equal(t, []string{"k-1"}, w.Header().Values("Idempotency-Key"))
-		for name := range w.Header() {
-			require.Contains(t, []string{"Idempotency-Key", "Idempotency-Result"}, name)
+			require.Empty(t, second.Header().Values(name), name)
 		}
-	}
+		require.Equal(t, []string{"1", "2"}, second.Header().Values("X-Receipt"))
+		require.Equal(t, "only once", first.Header().Get("X-Other"))
+		require.Empty(t, second.Header().Get("X-Other"))
+	})
+	t.Run("only the difference is recorded", func(t *testing.T) {
+		a := newApp(t, core.Config{ReplayHeaders: []string{"X-Kept"}}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Language", "en") // as outer middleware has it
+			w.Header().Set("ETag", `"mine"`)         // another value
+			w.Header().Add("Link", "</mine>")
+			w.Header().Del("X-Removed")
+			w.Header().Set("Location", "/mine")
+			w.WriteHeader(http.StatusCreated)
+		})
+		a.outer = func(h http.Header) {
+			h.Set("Content-Language", "en")
+			h.Set("ETag", `"outer"`)
+			h.Set("Link", "</outer>")
+			h.Set("X-Removed", "outer")
+			h.Set("X-Kept", "first")
+			h.Set("Set-Cookie", "outer=1")
+		}
+		first := a.post("k-1", `{}`)
+		require.Equal(t, http.Header{
+			"Content-Language": {"en"}, "Etag": {`"mine"`}, "Link": {"</outer>", "</mine>"}, "X-Kept": {"first"},
+			"Location": {"/mine"}, "Set-Cookie": {"outer=1"}, "Idempotency-Key": {"k-1"}, "Idempotency-Result": {"created"},
+		}, first.Header())
+
+		a.outer = func(h http.Header) {
+			h.Set("Content-Language", "de")
+			h.Set("X-Kept", "second")
+			h.Set("ETag", `"outer"`)
+		}
+		require.Equal(t, http.Header{
+			"Content-Language": {"de"}, "Etag": {`"mine"`}, "Link": {"</outer>", "</mine>"}, "X-Kept": {"second"},
+			"Location": {"/mine"}, "Idempotency-Key": {"k-1"}, "Idempotency-Result": {"reused"}, "Idempotent-Replayed": {"true"},
+		}, a.post("k-1", `{}`).Header(), "what outer middleware says is its own")
+	})
+	t.Run("outer middleware that adds to a header of a replay must not write into the record", func(t *testing.T) {
+		a := newApp(t, core.Config{}, created)
+		a.post("k-1", `{}`)
+		for range 2 {
+			w := a.post("k-1", `{}`)
+			require.Equal(t, []string{"/v1/payments/1"}, w.Header()["Location"])
+			w.Header().Add("Location", "more")
+			w.Header()["Content-Type"][0] = "changed"
+		}
+		require.JSONEq(t, `{"id":1}`, a.post("k-1", `{}`).Body.String())
+	})
+	// A handler that passes on what a provider has answered must not be taken for a replay, or for a refusal of the guards.
+	// On the wire the case of a header's name does not count, and a map of headers holds any.
+	t.Run("handlers cannot say what the library says", func(t *testing.T) {
+		for _, test := range []struct {
+			status int
+			result []string
+		}{{201, []string{"created"}}, {500, []string{"unknown"}}, {409, []string{"not_applied"}}} {
+			a := newApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
+				if test.status == 409 {
+					core.NotApplied(r.Context())
+				}
+				w.Header().Set("Idempotent-Replayed", "true")
+				w.Header().Set("Idempotency-Result", "reused")
+				w.Header().Set("Idempotency-Problem", "rolled_back")
+				w.Header()["idempotency-result"] = []string{"reused"}
+				w.Header()["IDEMPOTENCY-PROBLEM"] = []string{"rolled_back"}
+				w.Header()["idempotent-Replayed"] = []string{"true"}
+				w.Header().Set("Idempotency-Key", "the provider's")
+				w.WriteHeader(test.status)
+			})
+			w := a.post("k-1", `{}`)
+			require.Empty(t, w.Header().Values("Idempotent-Replayed"))
+			require.Equal(t, test.result, w.Header().Values("Idempotency-Result"))
+			require.Equal(t, []string{"k-1"}, w.Header().Values("Idempotency-Key"))
+			for name := range w.Header() {
+				require.Contains(t, []string{"Idempotency-Key", "Idempotency-Result"}, name)
+			}
+		}
+	})
 }
 
 // CONTRACT R-1, R-4
@@ -184,53 +176,49 @@ func TestStatusOfTheAnswer(t *testing.T) {
 	}
 }
 
-// net/http panics at such a status, and would at every replay of it.
-//
 // CONTRACT R-1, X-1
-func TestImpossibleStatus(t *testing.T) {
-	for _, code := range []int{-1, 0, 99, 1000} {
-		a := newApp(t, core.Config{}, status(code))
-		_, panicked := a.serveOnce("k-1")
-		require.Contains(t, panicked, "idem: invalid WriteHeader code", "in the handler, before anything is recorded")
-		again, _ := a.serveOnce("k-1")
-		requireProblem(t, again, http.StatusConflict, core.CodeOutcomeUnknown)
-	}
-}
-
-// CONTRACT R-1
-func TestHandlersMayReuseTheirBuffers(t *testing.T) {
-	a := newApp(t, core.Config{}, func(w http.ResponseWriter, _ *http.Request) {
-		buf := make([]byte, 3)
-		for i := range 4 {
-			for j := range buf {
-				buf[j] = byte('0' + i)
-			}
-			if n, err := w.Write(buf); n != 3 || err != nil {
-				panic(err)
-			}
-		}
-		clear(buf)
-		_, _ = io.Copy(w, strings.NewReader("end"))
-	})
-	for range 2 {
-		require.Equal(t, "000111222333end", a.post("k-1", `{}`).Body.String())
-	}
-}
-
-// What adapters ask of a capture.
-func TestCaptureTellsWhatIsWritten(t *testing.T) {
-	a := newApp(t, core.Config{}, func(w http.ResponseWriter, _ *http.Request) {
-		c := w.(*core.Capture)
-		if c.Written() || c.Status() != 0 || c.Size() != 0 {
-			panic("nothing is written yet")
-		}
-		_, _ = c.WriteString("four")
-		_, _ = c.Write([]byte("five5"))
-		if !c.Written() || c.Status() != 200 || c.Size() != 9 {
-			panic(fmt.Sprint(c.Written(), c.Status(), c.Size()))
+func TestWritesOfAHandler(t *testing.T) {
+	t.Run("net/http panics at such a status, and would at every replay of it", func(t *testing.T) {
+		for _, code := range []int{-1, 0, 99, 1000} {
+			a := newApp(t, core.Config{}, status(code))
+			_, panicked := a.serveOnce("k-1")
+			require.Contains(t, panicked, "idem: invalid WriteHeader code", "in the handler, before anything is recorded")
+			again, _ := a.serveOnce("k-1")
+			requireProblem(t, again, http.StatusConflict, core.CodeOutcomeUnknown)
 		}
 	})
-	require.Equal(t, http.StatusOK, a.post("k-1", `{}`).Code)
+	t.Run("handlers may reuse their buffers", func(t *testing.T) {
+		a := newApp(t, core.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+			buf := make([]byte, 3)
+			for i := range 4 {
+				for j := range buf {
+					buf[j] = byte('0' + i)
+				}
+				if n, err := w.Write(buf); n != 3 || err != nil {
+					panic(err)
+				}
+			}
+			clear(buf)
+			_, _ = io.Copy(w, strings.NewReader("end"))
+		})
+		for range 2 {
+			require.Equal(t, "000111222333end", a.post("k-1", `{}`).Body.String())
+		}
+	})
+	t.Run("what adapters ask of a capture", func(t *testing.T) {
+		a := newApp(t, core.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+			c := w.(*core.Capture)
+			if c.Written() || c.Status() != 0 || c.Size() != 0 {
+				panic("nothing is written yet")
+			}
+			_, _ = c.WriteString("four")
+			_, _ = c.Write([]byte("five5"))
+			if !c.Written() || c.Status() != 200 || c.Size() != 9 {
+				panic(fmt.Sprint(c.Written(), c.Status(), c.Size()))
+			}
+		})
+		require.Equal(t, http.StatusOK, a.post("k-1", `{}`).Code)
+	})
 }
 
 // CONTRACT R-4
@@ -428,19 +416,17 @@ func TestFlushedAnswer(t *testing.T) {
 		a.handler = created
 		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 	})
-	t.Run("and not recorded", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			store := newFaultStore(memstore.New())
-			store.on("complete", func(context.Context) error { return errAway })
-			a := newApp(t, core.Config{Store: store, Policy: policy}, func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = io.WriteString(w, "streamed")
-				flushes(w)
-			})
-			require.Equal(t, "streamed", a.post("k-1", `{}`).Body.String(), "no problem behind it")
-			require.Contains(t, a.kinds(), core.EventUnconfirmed)
-			time.Sleep(time.Minute)
-			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+	inBubble(t, "and not recorded", func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		store.on("complete", func(context.Context) error { return errAway })
+		a := newApp(t, core.Config{Store: store, Policy: policy}, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "streamed")
+			flushes(w)
 		})
+		require.Equal(t, "streamed", a.post("k-1", `{}`).Body.String(), "no problem behind it")
+		require.Contains(t, a.kinds(), core.EventUnconfirmed)
+		time.Sleep(time.Minute)
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 	})
 }
 

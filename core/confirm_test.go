@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,13 +26,11 @@ func TestAnAnswerOfTheStoreIsFinal(t *testing.T) {
 		"wrapped":                {fmt.Errorf("complete: %w", core.ErrStale), false},
 		"the store is not there": {errAway, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store, asked := newFaultStore(memstore.New()), 0
-				store.on("complete", func(context.Context) error { asked++; return test.answer })
-				newApp(t, core.Config{Store: store}, created).post("k-1", `{}`)
-				require.Equal(t, test.again, asked > 1, "asked %d times", asked)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			store, asked := newFaultStore(memstore.New()), 0
+			store.on("complete", func(context.Context) error { asked++; return test.answer })
+			newApp(t, core.Config{Store: store}, created).post("k-1", `{}`)
+			require.Equal(t, test.again, asked > 1, "asked %d times", asked)
 		})
 	}
 }

@@ -81,87 +81,86 @@ func (s *erasing) Erase(ctx context.Context, scope store.Scope, after core.ID, l
 	return store.ErasedPage{Records: 1, Next: core.ID{after[0] + 1}}, nil
 }
 
-// What was erased before an error stays erased and is told; who asked, and why, is told before anything is erased.
-func TestErasureThatIsCutOff(t *testing.T) {
-	store := &erasing{Store: memstore.New(), dies: 3}
-	a := newApp(t, core.Config{Store: store}, status(http.StatusBadGateway))
-	require.Equal(t, http.StatusBadGateway, a.post("k-1", `{}`).Code) // unknown: it is left
-	a.events = nil
-
-	erased, err := a.module.Erase(t.Context(), orderToErase)
-	require.ErrorContains(t, err, "the connection is gone")
-	require.Equal(t, core.Erased{Records: 2}, erased)
-	require.Equal(t, []core.EventKind{core.EventErasing, core.EventErased}, a.kinds())
-	begun, ended := a.events[0], a.events[1]
-	require.Equal(t, core.Event{Kind: core.EventErasing, Scope: core.Scoping{}.PrincipalScope(alice), Who: orderToErase.Who, Why: orderToErase.Why}, begun)
-	require.ErrorContains(t, ended.Err, "the connection is gone")
-	ended.Err = nil
-	require.Equal(t, core.Event{Kind: core.EventErased, Scope: begun.Scope, Who: orderToErase.Who, Why: orderToErase.Why, Count: 2}, ended)
-
-	erased, err = a.module.Erase(t.Context(), orderToErase)
-	require.NoError(t, err)
-	require.Equal(t, 2, erased.Records)
-	require.Equal(t, []core.ID{core.Scoping{}.RecordID(alice, "k-1")}, erased.Open)
-	require.Equal(t, 1, a.events[len(a.events)-1].Open)
-}
-
-// The erasure comes while the handler is at work: its operation is named, and its answer is recorded afterwards.
-func TestErasureWhileAnAttemptRuns(t *testing.T) {
-	var a *app
-	a = newApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
-		erased, err := a.module.Erase(r.Context(), orderToErase)
-		require.NoError(t, err)
-		require.Equal(t, core.Erased{Open: []core.ID{core.Scoping{}.RecordID(alice, "k-1")}}, erased)
-		created(w, r)
-	})
-	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-	again := a.post("k-1", `{}`)
-	require.Equal(t, core.ResultReused, again.Header().Get(core.HeaderResult))
-	erased, err := a.module.Erase(t.Context(), orderToErase)
-	require.NoError(t, err)
-	require.Equal(t, core.Erased{Records: 1}, erased)
-}
-
-func TestErasureIsRefused(t *testing.T) {
-	a := newApp(t, core.Config{Scoping: core.Scoping{RequireTenant: true}}, created)
-	tenanted := alice
-	tenanted.Tenant = "t-1"
-	for name, e := range map[string]core.Erasure{
-		"Principal": {Who: "olga", Why: "asked"},
-		"tenant":    {Principal: alice, Who: "olga", Why: "asked"},
-		"Who":       {Principal: tenanted, Who: " ", Why: "asked"},
-		"Why":       {Principal: tenanted, Who: "olga"},
-	} {
-		_, err := a.module.Erase(t.Context(), e)
-		require.ErrorContains(t, err, name)
-	}
-	require.Empty(t, a.kinds())
-
-	// By another scope there would be nothing to erase, and nobody would notice.
-	store := memstore.New()
-	first := newApp(t, core.Config{Store: store}, created)
-	require.Equal(t, http.StatusCreated, first.post("k-1", `{}`).Code)
-	other := newApp(t, core.Config{Store: store, Scoping: core.Scoping{Namespace: "other"}}, created)
-	_, err := other.module.Erase(t.Context(), orderToErase)
-	require.ErrorIs(t, err, core.ErrScoping)
-}
-
 // CONTRACT K-6
-func TestErasureIsLogged(t *testing.T) {
-	var log bytes.Buffer
-	observer := core.LogObserver(slog.New(slog.NewTextHandler(&log, nil)))
-	module, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}, Observer: observer})
-	require.NoError(t, err)
-	_, err = module.Erase(t.Context(), orderToErase)
-	require.NoError(t, err)
-	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	require.Len(t, lines, 2)
-	for _, line := range lines {
-		require.Contains(t, line, "level=INFO")
-		require.Contains(t, line, "who=olga")
-		require.Contains(t, line, `why="request 7 of the data protection office"`)
-		require.NotContains(t, line, alice.Subject)
-	}
+func TestErase(t *testing.T) {
+	// What was erased before an error stays erased and is told; who asked, and why, is told before anything is erased.
+	t.Run("erasure that is cut off", func(t *testing.T) {
+		store := &erasing{Store: memstore.New(), dies: 3}
+		a := newApp(t, core.Config{Store: store}, status(http.StatusBadGateway))
+		require.Equal(t, http.StatusBadGateway, a.post("k-1", `{}`).Code) // unknown: it is left
+		a.events = nil
+
+		erased, err := a.module.Erase(t.Context(), orderToErase)
+		require.ErrorContains(t, err, "the connection is gone")
+		require.Equal(t, core.Erased{Records: 2}, erased)
+		require.Equal(t, []core.EventKind{core.EventErasing, core.EventErased}, a.kinds())
+		begun, ended := a.events[0], a.events[1]
+		require.Equal(t, core.Event{Kind: core.EventErasing, Scope: core.Scoping{}.PrincipalScope(alice), Who: orderToErase.Who, Why: orderToErase.Why}, begun)
+		require.ErrorContains(t, ended.Err, "the connection is gone")
+		ended.Err = nil
+		require.Equal(t, core.Event{Kind: core.EventErased, Scope: begun.Scope, Who: orderToErase.Who, Why: orderToErase.Why, Count: 2}, ended)
+
+		erased, err = a.module.Erase(t.Context(), orderToErase)
+		require.NoError(t, err)
+		require.Equal(t, 2, erased.Records)
+		require.Equal(t, []core.ID{core.Scoping{}.RecordID(alice, "k-1")}, erased.Open)
+		require.Equal(t, 1, a.events[len(a.events)-1].Open)
+	})
+	// The erasure comes while the handler is at work: its operation is named, and its answer is recorded afterwards.
+	t.Run("erasure while an attempt runs", func(t *testing.T) {
+		var a *app
+		a = newApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
+			erased, err := a.module.Erase(r.Context(), orderToErase)
+			require.NoError(t, err)
+			require.Equal(t, core.Erased{Open: []core.ID{core.Scoping{}.RecordID(alice, "k-1")}}, erased)
+			created(w, r)
+		})
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		again := a.post("k-1", `{}`)
+		require.Equal(t, core.ResultReused, again.Header().Get(core.HeaderResult))
+		erased, err := a.module.Erase(t.Context(), orderToErase)
+		require.NoError(t, err)
+		require.Equal(t, core.Erased{Records: 1}, erased)
+	})
+	t.Run("erasure is refused", func(t *testing.T) {
+		a := newApp(t, core.Config{Scoping: core.Scoping{RequireTenant: true}}, created)
+		tenanted := alice
+		tenanted.Tenant = "t-1"
+		for name, e := range map[string]core.Erasure{
+			"Principal": {Who: "olga", Why: "asked"},
+			"tenant":    {Principal: alice, Who: "olga", Why: "asked"},
+			"Who":       {Principal: tenanted, Who: " ", Why: "asked"},
+			"Why":       {Principal: tenanted, Who: "olga"},
+		} {
+			_, err := a.module.Erase(t.Context(), e)
+			require.ErrorContains(t, err, name)
+		}
+		require.Empty(t, a.kinds())
+
+		// By another scope there would be nothing to erase, and nobody would notice.
+		store := memstore.New()
+		first := newApp(t, core.Config{Store: store}, created)
+		require.Equal(t, http.StatusCreated, first.post("k-1", `{}`).Code)
+		other := newApp(t, core.Config{Store: store, Scoping: core.Scoping{Namespace: "other"}}, created)
+		_, err := other.module.Erase(t.Context(), orderToErase)
+		require.ErrorIs(t, err, core.ErrScoping)
+	})
+	t.Run("erasure is logged", func(t *testing.T) {
+		var log bytes.Buffer
+		observer := core.LogObserver(slog.New(slog.NewTextHandler(&log, nil)))
+		module, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}, Observer: observer})
+		require.NoError(t, err)
+		_, err = module.Erase(t.Context(), orderToErase)
+		require.NoError(t, err)
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		require.Len(t, lines, 2)
+		for _, line := range lines {
+			require.Contains(t, line, "level=INFO")
+			require.Contains(t, line, "who=olga")
+			require.Contains(t, line, `why="request 7 of the data protection office"`)
+			require.NotContains(t, line, alice.Subject)
+		}
+	})
 }
 
 const eraseAlice = `{"principal":{"issuer":"https://issuer.example","subject":"alice"},"reason":"request 7"}`
@@ -179,96 +178,105 @@ func stateOf(t *testing.T, st core.Store) store.State {
 	return rec.State()
 }
 
-// An operator erases principals of its own issuer and tenant, a supervisor those of all. What is refused erases nothing, and
-// tells the observer of no erasure.
-//
-// CONTRACT S-5
-func TestWhoMayErase(t *testing.T) {
-	st := memstore.New()
-	a := newOpsApp(t, core.Config{Store: st}, created)
-	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-	a.events = nil
-	elsewhere, tenanted := operator, operator
-	elsewhere.Issuer, tenanted.Tenant = "https://other.example", "t-1"
+// CONTRACT S-5, X-4
+func TestServeErase(t *testing.T) {
+	// An operator erases principals of its own issuer and tenant, a supervisor those of all. What is refused erases nothing,
+	// and tells the observer of no erasure.
+	t.Run("who may erase", func(t *testing.T) {
+		st := memstore.New()
+		a := newOpsApp(t, core.Config{Store: st}, created)
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		a.events = nil
+		elsewhere, tenanted := operator, operator
+		elsewhere.Issuer, tenanted.Tenant = "https://other.example", "t-1"
 
-	requireProblem(t, a.serveErase(core.Principal{}, eraseAlice), http.StatusUnauthorized, core.CodeUnauthenticated)
-	a.events = nil
-	requireProblem(t, a.serveErase(alice, eraseAlice), http.StatusForbidden, core.CodeForbidden)
-	requireProblem(t, a.serveErase(elsewhere, eraseAlice), http.StatusNotFound, core.CodeNotFound)
-	requireProblem(t, a.serveErase(tenanted, eraseAlice), http.StatusNotFound, core.CodeNotFound)
-	for name, body := range map[string]string{
-		"no JSON": `x`, "misspelt": strings.Replace(eraseAlice, "subject", "sub", 1), "two values": eraseAlice + `{}`,
-		"nobody": `{"principal":{"issuer":"i"},"reason":"r"}`, "no reason": strings.Replace(eraseAlice, "request 7", " ", 1),
-		"NUL": strings.Replace(eraseAlice, "request", `\u0000`, 1), "no text": strings.Replace(eraseAlice, "request", "\xff", 1),
-		"half a character": strings.Replace(eraseAlice, "alice", `\ud800`, 1),
-		"twice":            strings.Replace(eraseAlice, `"subject"`, `"subject":"bob","subject"`, 1),
-		"other case":       strings.Replace(eraseAlice, `"subject"`, `"subject":"bob","Subject"`, 1),
-		"two principals":   strings.Replace(eraseAlice, `"reason"`, `"PRINCIPAL":{"subject":"bob"},"reason"`, 1),
-		"a client":         strings.Replace(eraseAlice, `"subject"`, `"client":"web","subject"`, 1),
-		"a long reason":    strings.Replace(eraseAlice, "request 7", strings.Repeat("x", 4097), 1),
-	} {
-		require.Equal(t, http.StatusBadRequest, a.serveErase(operator, body).Code, name)
-	}
-	require.Empty(t, a.events)
-	require.Equal(t, store.Completed, stateOf(t, st))
+		requireProblem(t, a.serveErase(core.Principal{}, eraseAlice), http.StatusUnauthorized, core.CodeUnauthenticated)
+		a.events = nil
+		requireProblem(t, a.serveErase(alice, eraseAlice), http.StatusForbidden, core.CodeForbidden)
+		requireProblem(t, a.serveErase(elsewhere, eraseAlice), http.StatusNotFound, core.CodeNotFound)
+		requireProblem(t, a.serveErase(tenanted, eraseAlice), http.StatusNotFound, core.CodeNotFound)
+		for name, body := range map[string]string{
+			"no JSON": `x`, "misspelt": strings.Replace(eraseAlice, "subject", "sub", 1), "two values": eraseAlice + `{}`,
+			"nobody": `{"principal":{"issuer":"i"},"reason":"r"}`, "no reason": strings.Replace(eraseAlice, "request 7", " ", 1),
+			"NUL": strings.Replace(eraseAlice, "request", `\u0000`, 1), "no text": strings.Replace(eraseAlice, "request", "\xff", 1),
+			"half a character": strings.Replace(eraseAlice, "alice", `\ud800`, 1),
+			"twice":            strings.Replace(eraseAlice, `"subject"`, `"subject":"bob","subject"`, 1),
+			"other case":       strings.Replace(eraseAlice, `"subject"`, `"subject":"bob","Subject"`, 1),
+			"two principals":   strings.Replace(eraseAlice, `"reason"`, `"PRINCIPAL":{"subject":"bob"},"reason"`, 1),
+			"a client":         strings.Replace(eraseAlice, `"subject"`, `"client":"web","subject"`, 1),
+			"a long reason":    strings.Replace(eraseAlice, "request 7", strings.Repeat("x", 4097), 1),
+		} {
+			require.Equal(t, http.StatusBadRequest, a.serveErase(operator, body).Code, name)
+		}
+		require.Empty(t, a.events)
+		require.Equal(t, store.Completed, stateOf(t, st))
 
-	supervisor := elsewhere
-	supervisor.Roles = []string{"supervisor"}
-	w := a.serveErase(supervisor, eraseAlice)
-	require.Equal(t, http.StatusOK, w.Code, w.Body)
-	require.JSONEq(t, `{"records":1,"open":[]}`, w.Body.String(), "no route is on Rollback")
-	require.Equal(t, store.Expired, stateOf(t, st))
-	require.Equal(t, []core.EventKind{core.EventErasing, core.EventErased}, a.kinds())
-	require.Equal(t, `issuer="https://other.example" subject="olga"`, a.events[0].Who)
-	require.Equal(t, "request 7", a.events[0].Why)
-}
+		supervisor := elsewhere
+		supervisor.Roles = []string{"supervisor"}
+		w := a.serveErase(supervisor, eraseAlice)
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		require.JSONEq(t, `{"records":1,"open":[]}`, w.Body.String(), "no route is on Rollback")
+		require.Equal(t, store.Expired, stateOf(t, st))
+		require.Equal(t, []core.EventKind{core.EventErasing, core.EventErased}, a.kinds())
+		require.Equal(t, `issuer="https://other.example" subject="olga"`, a.events[0].Who)
+		require.Equal(t, "request 7", a.events[0].Why)
+	})
+	t.Run("without an observer nobody would learn who has erased what", func(t *testing.T) {
+		module, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}, OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}}})
+		require.NoError(t, err)
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(eraseAlice))
+		requireProblem(t, written(t, module.ServeErase(r, operator)), http.StatusInternalServerError, core.CodeMisconfigured)
 
-// Without an observer nobody would learn who has erased what.
-func TestErasureNeedsItsParts(t *testing.T) {
-	module, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}, OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}}})
-	require.NoError(t, err)
-	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(eraseAlice))
-	requireProblem(t, written(t, module.ServeErase(r, operator)), http.StatusInternalServerError, core.CodeMisconfigured)
-
-	store := memstore.New()
-	a := newOpsApp(t, core.Config{Store: store}, created)
-	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-	other := newOpsApp(t, core.Config{Store: store, Scoping: core.Scoping{Namespace: "other"}}, created)
-	requireProblem(t, other.serveErase(operator, eraseAlice), http.StatusInternalServerError, core.CodeMisconfigured)
-}
-
-// Only Resume continues an erasure that broke off.
-func TestErasureNeedsResume(t *testing.T) {
-	a := newOpsApp(t, core.Config{Store: memstore.New(), Routes: core.Routes{
-		"POST " + pattern: {Recovery: core.Park, Roles: []string{"operator"}},
-	}}, nil)
-	a.handler = func(w http.ResponseWriter, r *http.Request) { _ = a.module.ServeErase(r, operator).WriteTo(w) }
-	for range 2 { // the key is free
-		requireProblem(t, a.postAs(operator, "e-1", eraseAlice), http.StatusInternalServerError, core.CodeMisconfigured)
-	}
-	require.Equal(t, 2, a.runs)
-}
-
-// The repeat of an erasure that broke off continues it, under the same key, behind what the attempt before has erased.
-//
-// CONTRACT X-4
-func TestErasureIsContinued(t *testing.T) {
-	store := &erasing{Store: memstore.New(), dies: 3}
-	a := newOpsApp(t, core.Config{Store: store, Routes: core.Routes{
-		"POST " + pattern: {Recovery: core.Resume, Roles: []string{"operator"}},
-	}}, nil)
-	a.handler = func(w http.ResponseWriter, r *http.Request) { _ = a.module.ServeErase(r, operator).WriteTo(w) }
-	broken := a.postAs(operator, "e-1", eraseAlice)
-	requireProblem(t, broken, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-	require.NotEmpty(t, broken.Header().Get("Retry-After"))
-	again := a.postAs(operator, "e-1", eraseAlice)
-	require.Equal(t, http.StatusOK, again.Code, again.Body)
-	require.JSONEq(t, `{"records":2,"open":[]}`, again.Body.String())
-	replay := a.postAs(operator, "e-1", eraseAlice)
-	require.Equal(t, core.ResultReused, replay.Header().Get(core.HeaderResult))
-	require.Equal(t, again.Body.String(), replay.Body.String())
-	require.Equal(t, 2, a.runs)
-	require.Equal(t, 4, store.batches, "two, one that failed, and the third again")
+		store := memstore.New()
+		a := newOpsApp(t, core.Config{Store: store}, created)
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		other := newOpsApp(t, core.Config{Store: store, Scoping: core.Scoping{Namespace: "other"}}, created)
+		requireProblem(t, other.serveErase(operator, eraseAlice), http.StatusInternalServerError, core.CodeMisconfigured)
+	})
+	t.Run("only Resume continues an erasure that broke off", func(t *testing.T) {
+		a := newOpsApp(t, core.Config{Store: memstore.New(), Routes: core.Routes{
+			"POST " + pattern: {Recovery: core.Park, Roles: []string{"operator"}},
+		}}, nil)
+		a.handler = func(w http.ResponseWriter, r *http.Request) { _ = a.module.ServeErase(r, operator).WriteTo(w) }
+		for range 2 { // the key is free
+			requireProblem(t, a.postAs(operator, "e-1", eraseAlice), http.StatusInternalServerError, core.CodeMisconfigured)
+		}
+		require.Equal(t, 2, a.runs)
+	})
+	// The repeat of an erasure that broke off continues it, under the same key, behind what the attempt before has erased.
+	t.Run("erasure is continued", func(t *testing.T) {
+		store := &erasing{Store: memstore.New(), dies: 3}
+		a := newOpsApp(t, core.Config{Store: store, Routes: core.Routes{
+			"POST " + pattern: {Recovery: core.Resume, Roles: []string{"operator"}},
+		}}, nil)
+		a.handler = func(w http.ResponseWriter, r *http.Request) { _ = a.module.ServeErase(r, operator).WriteTo(w) }
+		broken := a.postAs(operator, "e-1", eraseAlice)
+		requireProblem(t, broken, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		require.NotEmpty(t, broken.Header().Get("Retry-After"))
+		again := a.postAs(operator, "e-1", eraseAlice)
+		require.Equal(t, http.StatusOK, again.Code, again.Body)
+		require.JSONEq(t, `{"records":2,"open":[]}`, again.Body.String())
+		replay := a.postAs(operator, "e-1", eraseAlice)
+		require.Equal(t, core.ResultReused, replay.Header().Get(core.HeaderResult))
+		require.Equal(t, again.Body.String(), replay.Body.String())
+		require.Equal(t, 2, a.runs)
+		require.Equal(t, 4, store.batches, "two, one that failed, and the third again")
+	})
+	// The open operations of an erasure are named, however many there are: none of its steps has too long a result.
+	t.Run("erasure names all that is open", func(t *testing.T) {
+		a := newOpsApp(t, core.Config{Store: allOpen{memstore.New(), 3000}, Routes: core.Routes{
+			"POST " + pattern: {Recovery: core.Resume, Roles: []string{"operator"}},
+		}}, nil)
+		a.handler = func(w http.ResponseWriter, r *http.Request) { _ = a.module.ServeErase(r, operator).WriteTo(w) }
+		w := a.postAs(operator, "e-1", eraseAlice)
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		var got struct {
+			Open []core.ID `json:"open"`
+		}
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
+		require.Len(t, got.Open, 3000)
+		require.True(t, slices.IsSortedFunc(got.Open, func(a, b core.ID) int { return bytes.Compare(a[:], b[:]) }))
+	})
 }
 
 // allOpen is a store whose records are all open, and of the principal that is erased.
@@ -288,22 +296,6 @@ func (s allOpen) Erase(_ context.Context, _ store.Scope, after core.ID, limit in
 		}
 	}
 	return page, nil
-}
-
-// The open operations of an erasure are named, however many there are: none of its steps has too long a result.
-func TestErasureNamesAllThatIsOpen(t *testing.T) {
-	a := newOpsApp(t, core.Config{Store: allOpen{memstore.New(), 3000}, Routes: core.Routes{
-		"POST " + pattern: {Recovery: core.Resume, Roles: []string{"operator"}},
-	}}, nil)
-	a.handler = func(w http.ResponseWriter, r *http.Request) { _ = a.module.ServeErase(r, operator).WriteTo(w) }
-	w := a.postAs(operator, "e-1", eraseAlice)
-	require.Equal(t, http.StatusOK, w.Code, w.Body)
-	var got struct {
-		Open []core.ID `json:"open"`
-	}
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
-	require.Len(t, got.Open, 3000)
-	require.True(t, slices.IsSortedFunc(got.Open, func(a, b core.ID) int { return bytes.Compare(a[:], b[:]) }))
 }
 
 // Nobody sees a Rollback attempt that is under way. The answer says when the last of them has ended.

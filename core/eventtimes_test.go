@@ -58,13 +58,11 @@ func TestEventsSayHowLong(t *testing.T) {
 		"freed":   {works(http.StatusTeapot), []times{claimed, {core.EventFreed, 0, 0, 6 * second, second}, claimed, {core.EventFreed, 0, 0, 6 * second, second}}},
 		"unknown": {works(502), []times{claimed, {core.EventUnknown, 0, 0, 6 * second, second}, {core.EventRefused, 2 * second, 0, 0, 0}}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := newApp(t, core.Config{Store: slowStore(), ClaimTimeout: 10 * second}, test.handler)
-				a.post("k-1", `{}`)
-				a.post("k-1", `{}`)
-				require.Equal(t, test.want, timesOf(a.events))
-			})
+		inBubble(t, name, func(t *testing.T) {
+			a := newApp(t, core.Config{Store: slowStore(), ClaimTimeout: 10 * second}, test.handler)
+			a.post("k-1", `{}`)
+			a.post("k-1", `{}`)
+			require.Equal(t, test.want, timesOf(a.events))
 		})
 	}
 }
@@ -122,35 +120,33 @@ func TestOneEventEndsAnAttempt(t *testing.T) {
 		}, "", core.EventUnknown},
 	} {
 		for _, recovery := range []core.Recovery{core.Park, core.Resume} {
-			t.Run(name+" in "+recovery.String(), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					store := memstore.New()
-					cfg := core.Config{Store: store, Policy: core.Policy{Recovery: recovery}}
-					if recovery == core.Park {
-						faults := newFaultStore(store)
-						faults.on(test.broken, away)
-						cfg.Store = faults
-					} else if test.broken != "" {
-						t.Skip("the faults are those of Park")
+			inBubble(t, name+" in "+recovery.String(), func(t *testing.T) {
+				store := memstore.New()
+				cfg := core.Config{Store: store, Policy: core.Policy{Recovery: recovery}}
+				if recovery == core.Park {
+					faults := newFaultStore(store)
+					faults.on(test.broken, away)
+					cfg.Store = faults
+				} else if test.broken != "" {
+					t.Skip("the faults are those of Park")
+				}
+				a := newApp(t, cfg, sealed(test.handler))
+				func() {
+					defer func() { _ = recover() }()
+					a.post("k-1", `{}`)
+				}()
+				var ends []core.Event
+				for _, e := range a.events {
+					if e.Kind.EndsAttempt() {
+						ends = append(ends, e)
 					}
-					a := newApp(t, cfg, sealed(test.handler))
-					func() {
-						defer func() { _ = recover() }()
-						a.post("k-1", `{}`)
-					}()
-					var ends []core.Event
-					for _, e := range a.events {
-						if e.Kind.EndsAttempt() {
-							ends = append(ends, e)
-						}
-						require.Equal(t, e.Kind.EndsAttempt() && test.broken != "", e.Attempt > 0, e.Kind)
-					}
-					require.Len(t, ends, 1)
-					if recovery == core.Resume && test.want == core.EventUnknown {
-						test.want = core.EventYielded
-					}
-					require.Equal(t, test.want, ends[0].Kind)
-				})
+					require.Equal(t, e.Kind.EndsAttempt() && test.broken != "", e.Attempt > 0, e.Kind)
+				}
+				require.Len(t, ends, 1)
+				if recovery == core.Resume && test.want == core.EventUnknown {
+					test.want = core.EventYielded
+				}
+				require.Equal(t, test.want, ends[0].Kind)
 			})
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -16,12 +15,11 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// A request whose claim failed helps to release what a flood has left behind, for as long as it would wait for any other
-// call of the store and no longer.
-//
 // CONTRACT F-1
-func TestAnswerDoesNotWaitForTheReleasesOfOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestClaimsOfAFlood(t *testing.T) {
+	// A request whose claim failed helps to release what a flood has left behind, for as long as it would wait for any other
+	// call of the store and no longer.
+	inBubble(t, "answer does not wait for the releases of others", func(t *testing.T) {
 		st := newFaultStore(memstore.New())
 		away := func(context.Context) error { return errAway }
 		st.on("after claim", away)
@@ -45,32 +43,28 @@ func TestAnswerDoesNotWaitForTheReleasesOfOthers(t *testing.T) {
 			require.Equal(t, "created", a.post("k-"+strconv.Itoa(i), `{}`).Header().Get("Idempotency-Result"), i)
 		}
 	})
-}
+	t.Run("claim that found no room is not released", func(t *testing.T) {
+		st := newFaultStore(memstore.New())
+		st.on("claim", func(context.Context) error { return fmt.Errorf("%w: no connection", store.ErrCrowded) })
+		st.on("release", func(context.Context) error { panic("there is nothing to release") })
+		a := newApp(t, core.Config{Store: st}, created)
+		w := a.post("k-1", `{}`)
+		requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		require.Equal(t, "2", w.Header().Get("Retry-After"))
+		st.on("claim", nil)
+		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+	})
+	t.Run("won claim is released where its steps find no room", func(t *testing.T) {
+		st := newFaultStore(memstore.New())
+		status := http.StatusInternalServerError // yields: the next claim reads the steps
+		a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume}},
+			sealed(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		require.Equal(t, status, a.post("k-1", `{}`).Code)
 
-// CONTRACT F-1
-func TestClaimThatFoundNoRoomIsNotReleased(t *testing.T) {
-	st := newFaultStore(memstore.New())
-	st.on("claim", func(context.Context) error { return fmt.Errorf("%w: no connection", store.ErrCrowded) })
-	st.on("release", func(context.Context) error { panic("there is nothing to release") })
-	a := newApp(t, core.Config{Store: st}, created)
-	w := a.post("k-1", `{}`)
-	requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-	require.Equal(t, "2", w.Header().Get("Retry-After"))
-	st.on("claim", nil)
-	require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-}
-
-// CONTRACT F-1
-func TestWonClaimIsReleasedWhereItsStepsFindNoRoom(t *testing.T) {
-	st := newFaultStore(memstore.New())
-	status := http.StatusInternalServerError // yields: the next claim reads the steps
-	a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume}},
-		sealed(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
-	require.Equal(t, status, a.post("k-1", `{}`).Code)
-
-	st.on("steps", func(context.Context) error { return fmt.Errorf("%w: no connection", store.ErrCrowded) })
-	requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-	st.on("steps", nil)
-	status = http.StatusCreated
-	require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "nobody waits for a lease")
+		st.on("steps", func(context.Context) error { return fmt.Errorf("%w: no connection", store.ErrCrowded) })
+		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		st.on("steps", nil)
+		status = http.StatusCreated
+		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "nobody waits for a lease")
+	})
 }

@@ -27,11 +27,10 @@ func halfDoneApp(t *testing.T, st core.Store, policy core.Policy, resume core.Re
 	return a
 }
 
-// A failing Resumer does not try for ever, and not faster and faster: after each attempt the pause is twice as long.
-//
-// CONTRACT X-10
-func TestResumerBacksOffAndGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// CONTRACT X-10, X-3
+func TestGivingUp(t *testing.T) {
+	// A failing Resumer does not try for ever, and not faster and faster: after each attempt the pause is twice as long.
+	inBubble(t, "resumer backs off and gives up", func(t *testing.T) {
 		var tries list[time.Time]
 		a := halfDoneApp(t, memstore.New(), core.Policy{}, func(context.Context, core.Record) (*core.Answer, error) {
 			tries.add(time.Now())
@@ -50,6 +49,48 @@ func TestResumerBacksOffAndGivesUp(t *testing.T) {
 		}
 		require.Len(t, a.of(core.EventUnknown), 1)
 		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+	})
+	t.Run("changed steps are given up", func(t *testing.T) {
+		s := take{fail: "book"}
+		names := []string{"charge", "book"}
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) { return http.StatusCreated, s.steps(ctx, names...) })
+		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+		names = []string{"pay"}
+		for range store.DefaultMaxAttempts - 2 {
+			requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeStepsChanged)
+		}
+		for range 2 {
+			w := a.post("k-1", `{}`)
+			requireProblem(t, w, http.StatusConflict, core.CodeOutcomeUnknown)
+			require.Equal(t, "k-1", w.Header().Get("Idempotency-Key"))
+			require.Equal(t, "unknown", w.Header().Get("Idempotency-Result"))
+		}
+		require.Equal(t, store.DefaultMaxAttempts, a.ran())
+	})
+	inBubble(t, "nobody repeats the command: Run does not wait for the operation's time, as no attempt is left", func(t *testing.T) {
+		a := lostLastApp(t)
+		told := len(a.of(core.EventUnknown)) // by the attempt, which could not park
+		stop := a.start()
+		time.Sleep(time.Hour)
+		stop()
+		require.Len(t, a.of(core.EventUnknown), told+1)
+		require.Equal(t, 1, a.ran())
+	})
+	// The process dies in the last attempt: the next one that claims parks the operation, and runs nothing.
+	inBubble(t, "lost last attempt is given up", func(t *testing.T) {
+		a := lostLastApp(t)
+		a.handler = created
+		w := a.post("k-1", `{}`)
+		requireProblem(t, w, http.StatusConflict, core.CodeOutcomeUnknown)
+		require.Equal(t, "k-1", w.Header().Get("Idempotency-Key"))
+		require.Equal(t, 1, a.ran())
+	})
+	inBubble(t, "a repeat after the time is one too many, whether Run is there or not", func(t *testing.T) {
+		a := halfDoneApp(t, memstore.New(), core.Policy{}, nil)
+		ran := a.ran()
+		time.Sleep(core.DefaultResumeFor)
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+		require.Equal(t, ran, a.ran())
 	})
 }
 
@@ -81,25 +122,6 @@ func TestRepeatsGiveUp(t *testing.T) {
 	}
 }
 
-// CONTRACT X-10, X-3
-func TestChangedStepsAreGivenUp(t *testing.T) {
-	s := take{fail: "book"}
-	names := []string{"charge", "book"}
-	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) { return http.StatusCreated, s.steps(ctx, names...) })
-	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
-	names = []string{"pay"}
-	for range store.DefaultMaxAttempts - 2 {
-		requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeStepsChanged)
-	}
-	for range 2 {
-		w := a.post("k-1", `{}`)
-		requireProblem(t, w, http.StatusConflict, core.CodeOutcomeUnknown)
-		require.Equal(t, "k-1", w.Header().Get("Idempotency-Key"))
-		require.Equal(t, "unknown", w.Header().Get("Idempotency-Result"))
-	}
-	require.Equal(t, store.DefaultMaxAttempts, a.ran())
-}
-
 // lostLastApp has an operation under k-1 whose process died in its last attempt.
 func lostLastApp(t *testing.T) *app {
 	t.Helper()
@@ -121,35 +143,6 @@ func lostLastApp(t *testing.T) *app {
 	return a
 }
 
-// Nobody repeats the command: Run does not wait for the operation's time, as no attempt is left.
-//
-// CONTRACT X-10
-func TestRunGivesUpALostLastAttempt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := lostLastApp(t)
-		told := len(a.of(core.EventUnknown)) // by the attempt, which could not park
-		stop := a.start()
-		time.Sleep(time.Hour)
-		stop()
-		require.Len(t, a.of(core.EventUnknown), told+1)
-		require.Equal(t, 1, a.ran())
-	})
-}
-
-// The process dies in the last attempt: the next one that claims parks the operation, and runs nothing.
-//
-// CONTRACT X-10
-func TestLostLastAttemptIsGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := lostLastApp(t)
-		a.handler = created
-		w := a.post("k-1", `{}`)
-		requireProblem(t, w, http.StatusConflict, core.CodeOutcomeUnknown)
-		require.Equal(t, "k-1", w.Header().Get("Idempotency-Key"))
-		require.Equal(t, 1, a.ran())
-	})
-}
-
 // Nobody comes back, and there is no Resumer; or the route is another by now.
 //
 // CONTRACT X-10, T-1
@@ -160,55 +153,40 @@ func TestRunGivesUpAfterItsTime(t *testing.T) {
 		"the route is Park":    func(c *core.Config) { c.Policy.Recovery = core.Park },
 		"the resumer has less": func(c *core.Config) { c.Policy.ResumeFor = time.Hour },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				st := memstore.New()
-				old := halfDoneApp(t, st, core.Policy{}, nil)
-				var resumed list[core.ID]
-				cfg := core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume},
-					Resume: func(_ context.Context, r core.Record) (*core.Answer, error) {
-						resumed.add(r.ID)
-						return nil, errProvider
-					}}
-				if name == "without a resumer" {
-					cfg.Resume = nil
-				}
-				if change(&cfg); cfg.Routes != nil {
-					cfg.Policy.Recovery = 0
-				}
-				a := newApp(t, cfg, nil)
-				stop := a.start()
-				time.Sleep(50 * time.Minute)
-				require.Empty(t, a.of(core.EventUnknown))
-				rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
-				require.NoError(t, err)
-				require.Equal(t, store.Running, rec.Stored)
-				time.Sleep(24 * time.Hour)
-				stop()
-				require.Len(t, a.of(core.EventUnknown), 1)
-				require.Equal(t, name == "the resumer has less", len(resumed.all()) > 0, "only on a Resume route")
-				requireProblem(t, old.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			st := memstore.New()
+			old := halfDoneApp(t, st, core.Policy{}, nil)
+			var resumed list[core.ID]
+			cfg := core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume},
+				Resume: func(_ context.Context, r core.Record) (*core.Answer, error) {
+					resumed.add(r.ID)
+					return nil, errProvider
+				}}
+			if name == "without a resumer" {
+				cfg.Resume = nil
+			}
+			if change(&cfg); cfg.Routes != nil {
+				cfg.Policy.Recovery = 0
+			}
+			a := newApp(t, cfg, nil)
+			stop := a.start()
+			time.Sleep(50 * time.Minute)
+			require.Empty(t, a.of(core.EventUnknown))
+			rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
+			require.NoError(t, err)
+			require.Equal(t, store.Running, rec.Stored)
+			time.Sleep(24 * time.Hour)
+			stop()
+			require.Len(t, a.of(core.EventUnknown), 1)
+			require.Equal(t, name == "the resumer has less", len(resumed.all()) > 0, "only on a Resume route")
+			requireProblem(t, old.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 		})
 	}
 }
 
-// A repeat after the time is one too many, whether Run is there or not.
-//
-// CONTRACT X-10
-func TestRepeatAfterItsTimeRunsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := halfDoneApp(t, memstore.New(), core.Policy{}, nil)
-		ran := a.ran()
-		time.Sleep(core.DefaultResumeFor)
-		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
-		require.Equal(t, ran, a.ran())
-	})
-}
-
-// CONTRACT X-10, S-5
-func TestHalfDoneOperationsAreListed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// CONTRACT X-10, S-5, X-7
+func TestHalfDoneOperations(t *testing.T) {
+	inBubble(t, "half done operations are listed", func(t *testing.T) {
 		a := halfDoneApp(t, memstore.New(), core.Policy{}, nil)
 		a.handler = sealed(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		go a.post("running", `{}`)
@@ -233,11 +211,7 @@ func TestHalfDoneOperationsAreListed(t *testing.T) {
 		require.Equal(t, "[]\n", a.operations(operator, "state=half_done").Body.String())
 		require.Contains(t, a.operations(operator, "state=unknown").Body.String(), idOf("k-1"))
 	})
-}
-
-// CONTRACT X-10, X-7
-func TestSettlementOfFinishedSteps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "settlement of finished steps", func(t *testing.T) {
 		st := memstore.New()
 		var asked int
 		a := newOpsApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1},
@@ -283,11 +257,7 @@ func TestSettlementOfFinishedSteps(t *testing.T) {
 		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), core.Decision{Who: "w", Why: "w"})
 		require.ErrorIs(t, err, store.ErrNotSettleable)
 	})
-}
-
-// CONTRACT X-10
-func TestHalfDoneOperationsDoNotCountForMaxOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "half done operations do not count for max open", func(t *testing.T) {
 		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Resume, MaxOpen: 2}}, sealed(status(http.StatusBadGateway)))
 		a.post("k-1", `{}`)
 		a.post("k-2", `{}`)

@@ -73,54 +73,52 @@ func TestOrderOfChecks(t *testing.T) {
 	require.Equal(t, 1, a.ran())
 }
 
-// A route without roles is for any principal, but not for nobody.
-//
-// CONTRACT O-2, O-1
-func TestEveryGuardAsksForAPrincipal(t *testing.T) {
-	for _, cfg := range []core.Config{
-		{Policy: core.Policy{Recovery: core.Park}},
-		{Routes: core.Routes{"POST " + pattern: {Recovery: core.Park}}},
-	} {
-		a := newApp(t, cfg, created)
-		for _, nobody := range []core.Principal{{}, {Issuer: alice.Issuer}, {Subject: alice.Subject}, {Tenant: "t", Roles: alice.Roles}} {
-			r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody) // not even a key
-			requireProblem(t, written(t, a.module.CheckRoles(r, pattern, nobody)), 401, core.CodeUnauthenticated)
-			_, reply := a.module.Admit(r, pattern, nobody)
-			requireProblem(t, written(t, reply), 401, core.CodeUnauthenticated)
-			_, reply = a.module.Begin(r, pattern, nobody)
-			requireProblem(t, written(t, reply), 401, core.CodeUnauthenticated)
+// CONTRACT O-2, O-1, O-3
+func TestCallersOfEveryGuard(t *testing.T) {
+	t.Run("a route without roles is for any principal, but not for nobody", func(t *testing.T) {
+		for _, cfg := range []core.Config{
+			{Policy: core.Policy{Recovery: core.Park}},
+			{Routes: core.Routes{"POST " + pattern: {Recovery: core.Park}}},
+		} {
+			a := newApp(t, cfg, created)
+			for _, nobody := range []core.Principal{{}, {Issuer: alice.Issuer}, {Subject: alice.Subject}, {Tenant: "t", Roles: alice.Roles}} {
+				r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody) // not even a key
+				requireProblem(t, written(t, a.module.CheckRoles(r, pattern, nobody)), 401, core.CodeUnauthenticated)
+				_, reply := a.module.Admit(r, pattern, nobody)
+				requireProblem(t, written(t, reply), 401, core.CodeUnauthenticated)
+				_, reply = a.module.Begin(r, pattern, nobody)
+				requireProblem(t, written(t, reply), 401, core.CodeUnauthenticated)
+			}
+			require.Equal(t, http.StatusCreated, a.postAs(core.Principal{Issuer: "i", Subject: "s"}, "k-1", `{}`).Code)
 		}
-		require.Equal(t, http.StatusCreated, a.postAs(core.Principal{Issuer: "i", Subject: "s"}, "k-1", `{}`).Code)
-	}
-}
+	})
+	t.Run("roles are checked on every repeat", func(t *testing.T) {
+		for _, routes := range []core.Routes{nil, {"POST " + pattern: {Recovery: core.Park, Roles: []string{"customer", "seller"}}}} {
+			cfg := core.Config{Routes: routes}
+			if routes == nil { // without a table the module's own policy holds
+				cfg.Policy = core.Policy{Recovery: core.Park, Roles: []string{"customer", "seller"}}
+			}
+			a := newApp(t, cfg, created)
+			caller := alice
+			caller.Roles = []string{"other", "seller"}
+			require.Equal(t, http.StatusCreated, a.postAs(caller, "k-1", `{}`).Code)
+			caller.Roles = []string{"other"}
+			requireProblem(t, a.postAs(caller, "k-1", `{}`), http.StatusForbidden, core.CodeForbidden)
+			require.Contains(t, a.logged(), `level=INFO msg="idem: refused"`)
+			require.Contains(t, a.logged(), "the caller has none of these, but 1 others")
+			caller.Roles = nil // of an app's own middleware that knows no roles
+			requireProblem(t, a.postAs(caller, "k-1", `{}`), http.StatusForbidden, core.CodeForbidden)
+			require.Contains(t, a.logged(), "the caller has no role at all")
+			caller.Roles = []string{"customer"}
+			require.Equal(t, "reused", a.postAs(caller, "k-1", `{}`).Header().Get("Idempotency-Result"))
 
-// CONTRACT O-3
-func TestRolesAreCheckedOnEveryRepeat(t *testing.T) {
-	for _, routes := range []core.Routes{nil, {"POST " + pattern: {Recovery: core.Park, Roles: []string{"customer", "seller"}}}} {
-		cfg := core.Config{Routes: routes}
-		if routes == nil { // without a table the module's own policy holds
-			cfg.Policy = core.Policy{Recovery: core.Park, Roles: []string{"customer", "seller"}}
+			// Without a roles guard of its own the chain is no way around the roles.
+			r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody)
+			r.Header.Set("Idempotency-Key", "k-2")
+			_, reply := a.module.Admit(r, pattern, core.Principal{Issuer: "i", Subject: "s"})
+			require.Equal(t, http.StatusForbidden, reply.Status)
 		}
-		a := newApp(t, cfg, created)
-		caller := alice
-		caller.Roles = []string{"other", "seller"}
-		require.Equal(t, http.StatusCreated, a.postAs(caller, "k-1", `{}`).Code)
-		caller.Roles = []string{"other"}
-		requireProblem(t, a.postAs(caller, "k-1", `{}`), http.StatusForbidden, core.CodeForbidden)
-		require.Contains(t, a.logged(), `level=INFO msg="idem: refused"`)
-		require.Contains(t, a.logged(), "the caller has none of these, but 1 others")
-		caller.Roles = nil // of an app's own middleware that knows no roles
-		requireProblem(t, a.postAs(caller, "k-1", `{}`), http.StatusForbidden, core.CodeForbidden)
-		require.Contains(t, a.logged(), "the caller has no role at all")
-		caller.Roles = []string{"customer"}
-		require.Equal(t, "reused", a.postAs(caller, "k-1", `{}`).Header().Get("Idempotency-Result"))
-
-		// Without a roles guard of its own the chain is no way around the roles.
-		r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody)
-		r.Header.Set("Idempotency-Key", "k-2")
-		_, reply := a.module.Admit(r, pattern, core.Principal{Issuer: "i", Subject: "s"})
-		require.Equal(t, http.StatusForbidden, reply.Status)
-	}
+	})
 }
 
 // CONTRACT O-4, K-8
@@ -252,42 +250,59 @@ func TestBodyIsReadAsIfNobodyHad(t *testing.T) {
 	}
 }
 
-// A client can announce any length at no cost. Memory is taken as the body arrives: never more for what is to come than has
-// come.
-//
 // CONTRACT H-5, H-9
-func TestMemoryForABodyThatIsOnlyAnnounced(t *testing.T) {
-	a := newApp(t, core.Config{}, created)
-	for _, announced := range []int64{1 << 20, 64 << 10, 1024, 40, -1} {
-		for _, arrives := range []int64{0, 1, 39, 1000, 10_000, 100_000} {
-			if announced >= 0 && arrives >= announced {
-				continue
-			}
-			body := &announcedBody{left: arrives}
-			a.post("k-1", "", func(r *http.Request) { r.Body, r.ContentLength = body, announced })
-			require.Positive(t, body.room)
-			require.LessOrEqual(t, int64(body.room), max(2*arrives, bytes.MinRead)+1, "%d of %d", arrives, announced)
-			if announced > 0 {
-				require.LessOrEqual(t, int64(body.room), announced+1)
+func TestBodiesThatAreRead(t *testing.T) {
+	// A client can announce any length at no cost. Memory is taken as the body arrives: never more for what is to come than
+	// has come.
+	t.Run("memory for a body that is only announced", func(t *testing.T) {
+		a := newApp(t, core.Config{}, created)
+		for _, announced := range []int64{1 << 20, 64 << 10, 1024, 40, -1} {
+			for _, arrives := range []int64{0, 1, 39, 1000, 10_000, 100_000} {
+				if announced >= 0 && arrives >= announced {
+					continue
+				}
+				body := &announcedBody{left: arrives}
+				a.post("k-1", "", func(r *http.Request) { r.Body, r.ContentLength = body, announced })
+				require.Positive(t, body.room)
+				require.LessOrEqual(t, int64(body.room), max(2*arrives, bytes.MinRead)+1, "%d of %d", arrives, announced)
+				if announced > 0 {
+					require.LessOrEqual(t, int64(body.room), announced+1)
+				}
 			}
 		}
-	}
-}
-
-// Reading is what makes a server send 100 Continue. A client that waits for it keeps a body that is refused.
-//
-// CONTRACT H-5
-func TestABodyThatNeedNotBeSent(t *testing.T) {
-	for expect, room := range map[string]int{"100-continue": 0, "": 1} {
-		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, MaxBody: 8}}, created)
-		body := &announcedBody{}
-		w := a.post("k-1", "", func(r *http.Request) {
-			r.Body, r.ContentLength = body, 9
-			r.Header.Set("Expect", expect)
-		})
-		requireProblem(t, w, http.StatusRequestEntityTooLarge, core.CodeBodyTooLarge)
-		require.Equal(t, room, body.room, "Expect: %q", expect)
-	}
+	})
+	// Reading is what makes a server send 100 Continue. A client that waits for it keeps a body that is refused.
+	t.Run("a body that need not be sent", func(t *testing.T) {
+		for expect, room := range map[string]int{"100-continue": 0, "": 1} {
+			a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, MaxBody: 8}}, created)
+			body := &announcedBody{}
+			w := a.post("k-1", "", func(r *http.Request) {
+				r.Body, r.ContentLength = body, 9
+				r.Header.Set("Expect", expect)
+			})
+			requireProblem(t, w, http.StatusRequestEntityTooLarge, core.CodeBodyTooLarge)
+			require.Equal(t, room, body.room, "Expect: %q", expect)
+		}
+	})
+	// Middleware that decompresses leaves the length of the compressed body in the request, as Echo's does.
+	t.Run("body of another length than announced", func(t *testing.T) {
+		a := newApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
+		for _, body := range []string{`{}`, strings.Repeat(" ", 5_000) + `{}`, strings.Repeat(" ", 200_000) + `{}`} {
+			w := a.post("k-"+strconv.Itoa(len(body)), "", func(r *http.Request) {
+				var compressed bytes.Buffer
+				zip := gzip.NewWriter(&compressed)
+				_, _ = io.WriteString(zip, body)
+				require.NoError(t, zip.Close())
+				r.ContentLength = int64(compressed.Len())
+				r.Header.Set("Content-Encoding", "gzip")
+				unzip, err := gzip.NewReader(&compressed)
+				require.NoError(t, err)
+				r.Body = unzip
+			})
+			require.Equal(t, http.StatusOK, w.Code)
+			require.Equal(t, body, w.Body.String())
+		}
+	})
 }
 
 // announcedBody is a body that breaks off. It keeps how much room it was given at a time.
@@ -325,28 +340,6 @@ func send(t *testing.T, server *httptest.Server, body io.Reader, key string) *ht
 	_, err = w.Body.ReadFrom(res.Body)
 	require.NoError(t, err)
 	return w
-}
-
-// Middleware that decompresses leaves the length of the compressed body in the request, as Echo's does.
-//
-// CONTRACT H-5
-func TestBodyOfAnotherLengthThanAnnounced(t *testing.T) {
-	a := newApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
-	for _, body := range []string{`{}`, strings.Repeat(" ", 5_000) + `{}`, strings.Repeat(" ", 200_000) + `{}`} {
-		w := a.post("k-"+strconv.Itoa(len(body)), "", func(r *http.Request) {
-			var compressed bytes.Buffer
-			zip := gzip.NewWriter(&compressed)
-			_, _ = io.WriteString(zip, body)
-			require.NoError(t, zip.Close())
-			r.ContentLength = int64(compressed.Len())
-			r.Header.Set("Content-Encoding", "gzip")
-			unzip, err := gzip.NewReader(&compressed)
-			require.NoError(t, err)
-			r.Body = unzip
-		})
-		require.Equal(t, http.StatusOK, w.Code)
-		require.Equal(t, body, w.Body.String())
-	}
 }
 
 // CONTRACT H-5
@@ -424,33 +417,33 @@ func TestClientThatHangsUpInItsBody(t *testing.T) {
 	}
 }
 
-// CONTRACT H-1
-func TestNamedHeadersBelongToTheCommand(t *testing.T) {
-	a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, CommandHeaders: []string{"x-account"}}}, created)
-	with := func(name, value string) func(*http.Request) {
-		return func(r *http.Request) { r.Header.Set(name, value) }
-	}
-	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`, with("X-Account", "1")).Code)
-	require.Equal(t, "reused", a.post("k-1", `{}`, with("X-Account", "1"), with("X-Other", "2")).Header().Get("Idempotency-Result"))
-	requireProblem(t, a.post("k-1", `{}`, with("X-Account", "2")), http.StatusConflict, core.CodeKeyReused)
-	requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeKeyReused)
-}
+// CONTRACT H-1, H-7
+func TestHeadersOfTheCommand(t *testing.T) {
+	t.Run("named headers belong to the command", func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, CommandHeaders: []string{"x-account"}}}, created)
+		with := func(name, value string) func(*http.Request) {
+			return func(r *http.Request) { r.Header.Set(name, value) }
+		}
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`, with("X-Account", "1")).Code)
+		require.Equal(t, "reused", a.post("k-1", `{}`, with("X-Account", "1"), with("X-Other", "2")).Header().Get("Idempotency-Result"))
+		requireProblem(t, a.post("k-1", `{}`, with("X-Account", "2")), http.StatusConflict, core.CodeKeyReused)
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeKeyReused)
+	})
+	t.Run("the host belongs to the command where it is named", func(t *testing.T) {
+		to := func(host string) func(*http.Request) { return func(r *http.Request) { r.Host = host } }
+		forged := func(r *http.Request) { r.Host = "b.example"; r.Header.Set("Host", "a.example") }
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, CommandHeaders: []string{"hOST"}}}, created)
+		require.Equal(t, "created", a.post("k-1", `{}`, to("a.example")).Header().Get("Idempotency-Result"))
+		require.Equal(t, "reused", a.post("k-1", `{}`, to("A.Example")).Header().Get("Idempotency-Result"))
+		for _, edit := range []func(*http.Request){to("b.example"), to("a.example:8443"), to("a.example.b.example"), to(""), forged} {
+			requireProblem(t, a.post("k-1", `{}`, edit), http.StatusConflict, core.CodeKeyReused)
+		}
+		require.Equal(t, 1, a.ran())
 
-// CONTRACT H-7
-func TestTheHostBelongsToTheCommandWhereItIsNamed(t *testing.T) {
-	to := func(host string) func(*http.Request) { return func(r *http.Request) { r.Host = host } }
-	forged := func(r *http.Request) { r.Host = "b.example"; r.Header.Set("Host", "a.example") }
-	a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, CommandHeaders: []string{"hOST"}}}, created)
-	require.Equal(t, "created", a.post("k-1", `{}`, to("a.example")).Header().Get("Idempotency-Result"))
-	require.Equal(t, "reused", a.post("k-1", `{}`, to("A.Example")).Header().Get("Idempotency-Result"))
-	for _, edit := range []func(*http.Request){to("b.example"), to("a.example:8443"), to("a.example.b.example"), to(""), forged} {
-		requireProblem(t, a.post("k-1", `{}`, edit), http.StatusConflict, core.CodeKeyReused)
-	}
-	require.Equal(t, 1, a.ran())
-
-	a = newApp(t, core.Config{}, created)
-	require.Equal(t, "created", a.post("k-1", `{}`, to("a.example")).Header().Get("Idempotency-Result"))
-	require.Equal(t, "reused", a.post("k-1", `{}`, to("b.example")).Header().Get("Idempotency-Result"))
+		a = newApp(t, core.Config{}, created)
+		require.Equal(t, "created", a.post("k-1", `{}`, to("a.example")).Header().Get("Idempotency-Result"))
+		require.Equal(t, "reused", a.post("k-1", `{}`, to("b.example")).Header().Get("Idempotency-Result"))
+	})
 }
 
 // A small body must not cost more than a large one.

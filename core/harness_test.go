@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -39,6 +40,12 @@ type app struct {
 }
 
 const pattern = "/v1/payments"
+
+// inBubble runs a subtest in a bubble of testing/synctest: time passes there as soon as everybody waits.
+func inBubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
 
 // newApp mounts handler on POST /v1/payments. The config needs no more than a store and a policy.
 func newApp(t *testing.T, cfg core.Config, handler http.HandlerFunc) *app {

@@ -38,17 +38,75 @@ func rowsOf(rows ...core.Past) iter.Seq2[core.Past, error] {
 	}
 }
 
-// What an old table has in upper case is found by the lower case that clients have to send from now on.
-//
-// CONTRACT F-4, K-10
-func TestImportOfUUIDsInUpperCase(t *testing.T) {
-	const key = "0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c"
-	a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, KeyFormat: core.UUIDKey}}, created)
-	done, err := a.module.Import(t.Context(), rowsOf(past(strings.ToUpper(key))))
-	require.NoError(t, err)
-	require.Equal(t, store.Imported{Added: 1}, done)
-	require.Equal(t, "paid before", a.post(key, `{}`).Body.String())
-	requireProblem(t, a.post(strings.ToUpper(key), `{}`), http.StatusBadRequest, core.CodeKeyInvalid)
+// CONTRACT F-4, K-10, M-3, R-3, M-4, X-7
+func TestImport(t *testing.T) {
+	// What an old table has in upper case is found by the lower case that clients have to send from now on.
+	t.Run("import of UUIDs in upper case", func(t *testing.T) {
+		const key = "0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c"
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, KeyFormat: core.UUIDKey}}, created)
+		done, err := a.module.Import(t.Context(), rowsOf(past(strings.ToUpper(key))))
+		require.NoError(t, err)
+		require.Equal(t, store.Imported{Added: 1}, done)
+		require.Equal(t, "paid before", a.post(key, `{}`).Body.String())
+		requireProblem(t, a.post(strings.ToUpper(key), `{}`), http.StatusBadRequest, core.CodeKeyInvalid)
+	})
+	t.Run("import", func(t *testing.T) {
+		a := importing(t)
+		done, err := a.module.Import(t.Context(), rowsOf(past("key-1")))
+		require.NoError(t, err)
+		require.Equal(t, store.Imported{Added: 1}, done)
+
+		for _, body := range []string{`{"amount":1}`, `{"amount":2}`} { // the hash is not known, and any command matches
+			w := a.post("key-1", body)
+			require.Equal(t, http.StatusCreated, w.Code)
+			require.Equal(t, "paid before", w.Body.String())
+			require.Equal(t, "text/plain", w.Header().Get("Content-Type"))
+			require.Empty(t, w.Header().Get("Set-Cookie"))
+			require.Equal(t, core.ResultReused, w.Header().Get(core.HeaderResult))
+		}
+		require.Zero(t, a.ran())
+		// CONTRACT S-1
+		a.postAs(core.Principal{Issuer: alice.Issuer, Subject: "bob"}, "key-1", "")
+		require.Equal(t, 1, a.ran())
+
+		done, err = a.module.Import(t.Context(), rowsOf(past("key-1", func(p *core.Past) { p.Answer.Body = []byte("other") })))
+		require.NoError(t, err)
+		require.Equal(t, store.Imported{Left: 1}, done)
+		require.Equal(t, "paid before", a.post("key-1", "").Body.String())
+	})
+	t.Run("import unknown", func(t *testing.T) {
+		a := importing(t)
+		_, err := a.module.Import(t.Context(), rowsOf(past("key-1", func(p *core.Past) { p.Answer = nil })))
+		require.NoError(t, err)
+		requireProblem(t, a.post("key-1", ""), http.StatusConflict, core.CodeOutcomeUnknown)
+		require.Zero(t, a.ran())
+		_, err = a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "key-1"), core.Decision{Who: "operator", Why: "asked"})
+		require.ErrorIs(t, err, store.ErrNotSettleable, "an old instance may still be at work")
+	})
+	t.Run("more rows than go to the store at a time", func(t *testing.T) {
+		a := importing(t)
+		rows := make([]core.Past, 0, 250)
+		for i := range 250 {
+			rows = append(rows, past("key-"+time.Duration(i).String()))
+		}
+		done, err := a.module.Import(t.Context(), rowsOf(rows...))
+		require.NoError(t, err)
+		require.Equal(t, store.Imported{Added: 250}, done)
+	})
+	t.Run("the first instance of the new release gave the key back; the old table has its answer", func(t *testing.T) {
+		a := importing(t)
+		a.handler = func(w http.ResponseWriter, r *http.Request) {
+			core.NotApplied(r.Context())
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		require.Equal(t, http.StatusServiceUnavailable, a.post("key-1", `{}`).Code)
+		done, err := a.module.Import(t.Context(), rowsOf(past("key-1"), past("key-2")))
+		require.NoError(t, err)
+		require.Equal(t, store.Imported{Added: 1, Replaced: 1}, done)
+		a.handler = created
+		require.Equal(t, "reused", a.post("key-1", `{}`).Header().Get("Idempotency-Result"))
+		require.Equal(t, 1, a.ran())
+	})
 }
 
 func importing(t *testing.T) *app {
@@ -56,43 +114,6 @@ func importing(t *testing.T) *app {
 		"POST " + pattern: {Recovery: core.Park, MaxAnswer: 100},
 		"PATCH /profile":  {Exempt: "moves no money"},
 	}}, created)
-}
-
-// CONTRACT M-3, R-3
-func TestImport(t *testing.T) {
-	a := importing(t)
-	done, err := a.module.Import(t.Context(), rowsOf(past("key-1")))
-	require.NoError(t, err)
-	require.Equal(t, store.Imported{Added: 1}, done)
-
-	for _, body := range []string{`{"amount":1}`, `{"amount":2}`} { // the hash is not known, and any command matches
-		w := a.post("key-1", body)
-		require.Equal(t, http.StatusCreated, w.Code)
-		require.Equal(t, "paid before", w.Body.String())
-		require.Equal(t, "text/plain", w.Header().Get("Content-Type"))
-		require.Empty(t, w.Header().Get("Set-Cookie"))
-		require.Equal(t, core.ResultReused, w.Header().Get(core.HeaderResult))
-	}
-	require.Zero(t, a.ran())
-	// CONTRACT S-1
-	a.postAs(core.Principal{Issuer: alice.Issuer, Subject: "bob"}, "key-1", "")
-	require.Equal(t, 1, a.ran())
-
-	done, err = a.module.Import(t.Context(), rowsOf(past("key-1", func(p *core.Past) { p.Answer.Body = []byte("other") })))
-	require.NoError(t, err)
-	require.Equal(t, store.Imported{Left: 1}, done)
-	require.Equal(t, "paid before", a.post("key-1", "").Body.String())
-}
-
-// CONTRACT M-4, X-7
-func TestImportUnknown(t *testing.T) {
-	a := importing(t)
-	_, err := a.module.Import(t.Context(), rowsOf(past("key-1", func(p *core.Past) { p.Answer = nil })))
-	require.NoError(t, err)
-	requireProblem(t, a.post("key-1", ""), http.StatusConflict, core.CodeOutcomeUnknown)
-	require.Zero(t, a.ran())
-	_, err = a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "key-1"), core.Decision{Who: "operator", Why: "asked"})
-	require.ErrorIs(t, err, store.ErrNotSettleable, "an old instance may still be at work")
 }
 
 // CONTRACT T-2, M-5, R-4
@@ -192,34 +213,4 @@ func TestImportRefuses(t *testing.T) {
 	a = newApp(t, core.Config{Store: memstore.New(memstore.WithMaxRecords(1))}, created)
 	_, err = a.module.Import(t.Context(), rowsOf(past("key-1"), past("key-2")))
 	require.ErrorIs(t, err, store.ErrFull)
-}
-
-// More rows than go to the store at a time.
-func TestImportBatches(t *testing.T) {
-	a := importing(t)
-	rows := make([]core.Past, 0, 250)
-	for i := range 250 {
-		rows = append(rows, past("key-"+time.Duration(i).String()))
-	}
-	done, err := a.module.Import(t.Context(), rowsOf(rows...))
-	require.NoError(t, err)
-	require.Equal(t, store.Imported{Added: 250}, done)
-}
-
-// The first instance of the new release gave the key back; the old table has its answer.
-//
-// CONTRACT F-4
-func TestImportTakesWhatIsFree(t *testing.T) {
-	a := importing(t)
-	a.handler = func(w http.ResponseWriter, r *http.Request) {
-		core.NotApplied(r.Context())
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}
-	require.Equal(t, http.StatusServiceUnavailable, a.post("key-1", `{}`).Code)
-	done, err := a.module.Import(t.Context(), rowsOf(past("key-1"), past("key-2")))
-	require.NoError(t, err)
-	require.Equal(t, store.Imported{Added: 1, Replaced: 1}, done)
-	a.handler = created
-	require.Equal(t, "reused", a.post("key-1", `{}`).Header().Get("Idempotency-Result"))
-	require.Equal(t, 1, a.ran())
 }

@@ -37,29 +37,25 @@ func TestPanicsInRun(t *testing.T) {
 		"Reconcile": {Reconcile: func(context.Context, core.Record) (*core.Decision, error) { panic("boom") }},
 		"Resume":    {Resume: func(context.Context, core.Record) (*core.Answer, error) { panic("boom") }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := brokenApp(t, cfg, "k-1", "k-2")
-				stop := a.start()
-				stop()
-				failed := a.of(core.EventFailed)
-				require.Len(t, failed, 2, "the one does not keep the other waiting")
-				for _, e := range failed {
-					require.ErrorContains(t, e.Err, "panic: boom")
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			a := brokenApp(t, cfg, "k-1", "k-2")
+			stop := a.start()
+			stop()
+			failed := a.of(core.EventFailed)
+			require.Len(t, failed, 2, "the one does not keep the other waiting")
+			for _, e := range failed {
+				require.ErrorContains(t, e.Err, "panic: boom")
+			}
 		})
 	}
-	t.Run("the store", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			store := newFaultStore(memstore.New())
-			store.on("sweep", func(context.Context) error { panic("of a driver") })
-			a := newApp(t, core.Config{Store: store}, created)
-			stop := a.start()
-			time.Sleep(5 * core.DefaultSweepEvery)
-			stop()
-			require.GreaterOrEqual(t, len(a.of(core.EventFailed)), 4, "it sweeps again and again")
-		})
+	inBubble(t, "the store", func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		store.on("sweep", func(context.Context) error { panic("of a driver") })
+		a := newApp(t, core.Config{Store: store}, created)
+		stop := a.start()
+		time.Sleep(5 * core.DefaultSweepEvery)
+		stop()
+		require.GreaterOrEqual(t, len(a.of(core.EventFailed)), 4, "it sweeps again and again")
 	})
 }
 
@@ -68,59 +64,57 @@ func TestPanicsInRun(t *testing.T) {
 // CONTRACT X-13
 func TestHangsInRun(t *testing.T) {
 	for _, name := range []string{"Reconcile", "Resume"} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				hung, wake := core.Scoping{}.RecordID(alice, "k-1"), make(chan struct{})
-				var at list[core.ID]
-				work := func(r core.Record) error {
-					if at.add(r.ID); r.ID == hung {
-						<-wake
-					}
-					return errors.New("not yet")
+		inBubble(t, name, func(t *testing.T) {
+			hung, wake := core.Scoping{}.RecordID(alice, "k-1"), make(chan struct{})
+			var at list[core.ID]
+			work := func(r core.Record) error {
+				if at.add(r.ID); r.ID == hung {
+					<-wake
 				}
-				cfg := core.Config{Reconcile: func(_ context.Context, r core.Record) (*core.Decision, error) { return nil, work(r) }}
-				if name == "Resume" {
-					cfg = core.Config{Resume: func(_ context.Context, r core.Record) (*core.Answer, error) { return nil, work(r) }}
+				return errors.New("not yet")
+			}
+			cfg := core.Config{Reconcile: func(_ context.Context, r core.Record) (*core.Decision, error) { return nil, work(r) }}
+			if name == "Resume" {
+				cfg = core.Config{Resume: func(_ context.Context, r core.Record) (*core.Answer, error) { return nil, work(r) }}
+			}
+			a := brokenApp(t, cfg, "k-1", "k-2")
+			stop := a.start()
+			time.Sleep(10 * time.Minute)
+			times := map[core.ID]int{}
+			for _, id := range at.all() {
+				times[id]++
+			}
+			require.Equal(t, 1, times[hung], "it is left alone")
+			require.Greater(t, times[core.Scoping{}.RecordID(alice, "k-2")], 1)
+			var hangs int
+			for _, e := range a.of(core.EventFailed) {
+				if e.Err != nil && strings.Contains(e.Err.Error(), "has not returned") {
+					require.ErrorContains(t, e.Err, hung.String())
+					hangs++
 				}
-				a := brokenApp(t, cfg, "k-1", "k-2")
-				stop := a.start()
-				time.Sleep(10 * time.Minute)
-				times := map[core.ID]int{}
-				for _, id := range at.all() {
-					times[id]++
-				}
-				require.Equal(t, 1, times[hung], "it is left alone")
-				require.Greater(t, times[core.Scoping{}.RecordID(alice, "k-2")], 1)
-				var hangs int
-				for _, e := range a.of(core.EventFailed) {
-					if e.Err != nil && strings.Contains(e.Err.Error(), "has not returned") {
-						require.ErrorContains(t, e.Err, hung.String())
-						hangs++
-					}
-				}
-				require.Equal(t, 1, hangs)
+			}
+			require.Equal(t, 1, hangs)
 
-				begun := time.Now()
-				stop()
-				require.LessOrEqual(t, time.Since(begun), 2*store.DefaultDeadline, "Run does not wait for it")
-				close(wake)
-				synctest.Wait()
-				stop = a.start()
-				time.Sleep(time.Hour)
-				stop()
-				times = map[core.ID]int{}
-				for _, id := range at.all() {
-					times[id]++
-				}
-				require.Greater(t, times[hung], 1, "it has returned, and is asked again")
-			})
+			begun := time.Now()
+			stop()
+			require.LessOrEqual(t, time.Since(begun), 2*store.DefaultDeadline, "Run does not wait for it")
+			close(wake)
+			synctest.Wait()
+			stop = a.start()
+			time.Sleep(time.Hour)
+			stop()
+			times = map[core.ID]int{}
+			for _, id := range at.all() {
+				times[id]++
+			}
+			require.Greater(t, times[hung], 1, "it has returned, and is asked again")
 		})
 	}
 }
 
 // CONTRACT X-13
-func TestReconcileHasADeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestDeadlinesInRun(t *testing.T) {
+	inBubble(t, "reconcile has a deadline", func(t *testing.T) {
 		var causes list[error]
 		a := brokenApp(t, core.Config{Reconcile: func(ctx context.Context, _ core.Record) (*core.Decision, error) {
 			<-ctx.Done()
@@ -133,11 +127,7 @@ func TestReconcileHasADeadline(t *testing.T) {
 		require.ErrorIs(t, causes.all()[0], context.DeadlineExceeded)
 		require.Empty(t, a.of(core.EventSettled))
 	})
-}
-
-// CONTRACT X-13
-func TestDutiesOfRunDoNotWaitForEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "duties of Run do not wait for each other", func(t *testing.T) {
 		var asked list[core.ID]
 		store := newFaultStore(memstore.New())
 		a := brokenApp(t, core.Config{Store: store, Reconcile: func(_ context.Context, r core.Record) (*core.Decision, error) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -66,31 +65,29 @@ func TestLeaseIsLostTwoThirdsAfterTheLastConfirmation(t *testing.T) {
 		}, 20 * time.Second, context.DeadlineExceeded},
 		"taken over": {func(_ context.Context, since time.Duration) error { return core.ErrStale }, 10 * time.Second, core.ErrStale},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newFaultStore(memstore.New())
-				begun := time.Now()
-				store.on("renew", func(ctx context.Context) error { return test.renew(ctx, time.Since(begun)) })
-				var lost list[time.Duration]
-				a := newApp(t, core.Config{Store: store, ClaimTimeout: 10 * time.Second,
-					Policy: core.Policy{Recovery: core.Park, Lease: lease, Deadline: time.Hour}}, untilLost(t, &lost))
-				w := a.post("k-1", `{}`)
-				require.Len(t, lost.all(), 1)
-				require.InDelta(t, test.lost.Seconds(), lost.all()[0].Seconds(), 0.001)
-				events := a.of(core.EventLeaseLost)
-				require.Len(t, events, 1)
-				require.ErrorIs(t, events[0].Err, test.err)
-				require.Equal(t, core.Scoping{}.RecordID(alice, "k-1"), events[0].Operation)
-				require.Equal(t, int64(1), events[0].Fence)
-				require.Equal(t, "created", w.Header().Get("Idempotency-Result"), "late and unsettled, it may still complete (X-2)")
-			})
+		inBubble(t, name, func(t *testing.T) {
+			store := newFaultStore(memstore.New())
+			begun := time.Now()
+			store.on("renew", func(ctx context.Context) error { return test.renew(ctx, time.Since(begun)) })
+			var lost list[time.Duration]
+			a := newApp(t, core.Config{Store: store, ClaimTimeout: 10 * time.Second,
+				Policy: core.Policy{Recovery: core.Park, Lease: lease, Deadline: time.Hour}}, untilLost(t, &lost))
+			w := a.post("k-1", `{}`)
+			require.Len(t, lost.all(), 1)
+			require.InDelta(t, test.lost.Seconds(), lost.all()[0].Seconds(), 0.001)
+			events := a.of(core.EventLeaseLost)
+			require.Len(t, events, 1)
+			require.ErrorIs(t, events[0].Err, test.err)
+			require.Equal(t, core.Scoping{}.RecordID(alice, "k-1"), events[0].Operation)
+			require.Equal(t, int64(1), events[0].Fence)
+			require.Equal(t, "created", w.Header().Get("Idempotency-Result"), "late and unsettled, it may still complete (X-2)")
 		})
 	}
 }
 
 // CONTRACT X-1
-func TestLeaseIsTriedAgainSoonWhileTheStoreIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestRenewals(t *testing.T) {
+	inBubble(t, "lease is tried again soon while the store is away", func(t *testing.T) {
 		store := newFaultStore(memstore.New())
 		var tries list[time.Duration]
 		begun := time.Now()
@@ -111,44 +108,7 @@ func TestLeaseIsTriedAgainSoonWhileTheStoreIsAway(t *testing.T) {
 		require.Equal(t, []float64{20, 22, 24, 26, 28, 30, 32, 34}, seconds, "a thirtieth of the lease later, until it answers")
 		require.Empty(t, a.of(core.EventLeaseLost))
 	})
-}
-
-// A renewal that is under way when the handler ends is the last one, and cannot be lost any more.
-//
-// CONTRACT X-1
-func TestRenewalUnderWayAtTheEnd(t *testing.T) {
-	for name, answer := range map[string]error{"confirmed": nil, "store away": errAway, "stale": core.ErrStale} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newFaultStore(memstore.New())
-				var renewals list[time.Time]
-				store.on("renew", func(context.Context) error {
-					renewals.add(time.Now())
-					time.Sleep(900 * time.Millisecond)
-					return answer
-				})
-				begun := time.Now()
-				store.on("complete", func(context.Context) error {
-					if time.Since(begun) < 9*time.Second {
-						return errAway
-					}
-					return nil
-				})
-				a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, Lease: 3 * time.Second}},
-					func(http.ResponseWriter, *http.Request) { time.Sleep(1500 * time.Millisecond) })
-				require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-				require.Len(t, renewals.all(), 1)
-				require.NotContains(t, a.kinds(), core.EventLeaseLost)
-			})
-		})
-	}
-}
-
-// Past its deadline an attempt is not lost: it has ended, and its handler knows.
-//
-// CONTRACT X-1
-func TestLeaseAfterTheDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "past its deadline an attempt is not lost: it has ended, and its handler knows", func(t *testing.T) {
 		store := newFaultStore(memstore.New())
 		var renewals list[time.Duration]
 		begun := time.Now()
@@ -164,4 +124,33 @@ func TestLeaseAfterTheDeadline(t *testing.T) {
 		require.Equal(t, []time.Duration{10 * time.Second, 20 * time.Second}, renewals.all())
 		require.NotContains(t, a.kinds(), core.EventLeaseLost)
 	})
+}
+
+// A renewal that is under way when the handler ends is the last one, and cannot be lost any more.
+//
+// CONTRACT X-1
+func TestRenewalUnderWayAtTheEnd(t *testing.T) {
+	for name, answer := range map[string]error{"confirmed": nil, "store away": errAway, "stale": core.ErrStale} {
+		inBubble(t, name, func(t *testing.T) {
+			store := newFaultStore(memstore.New())
+			var renewals list[time.Time]
+			store.on("renew", func(context.Context) error {
+				renewals.add(time.Now())
+				time.Sleep(900 * time.Millisecond)
+				return answer
+			})
+			begun := time.Now()
+			store.on("complete", func(context.Context) error {
+				if time.Since(begun) < 9*time.Second {
+					return errAway
+				}
+				return nil
+			})
+			a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, Lease: 3 * time.Second}},
+				func(http.ResponseWriter, *http.Request) { time.Sleep(1500 * time.Millisecond) })
+			require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+			require.Len(t, renewals.all(), 1)
+			require.NotContains(t, a.kinds(), core.EventLeaseLost)
+		})
+	}
 }

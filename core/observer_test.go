@@ -37,28 +37,97 @@ func logInto(buf *bytes.Buffer, level slog.Level) *slog.Logger {
 		}}))
 }
 
-func TestLogObserverLevels(t *testing.T) {
-	for level, kinds := range map[slog.Level][]core.EventKind{
-		slog.LevelDebug: {core.EventClaimed, core.EventCompleted, core.EventFreed, core.EventRolledBack, core.EventYielded,
-			core.EventReplayed, core.EventRefused, core.EventResumed, core.EventReconciled, core.EventStatementFailed,
-			core.EventSwept, core.EventCaughtUp, core.EventWouldClaim},
-		slog.LevelInfo: {core.EventUndeclared, core.EventErasing, core.EventErased, core.EventAnswerRead, core.EventSettled,
-			core.EventSettleRefused},
-		slog.LevelWarn: {core.EventLeaseLost, core.EventUnknown, core.EventStale, core.EventUnconfirmed,
-			core.EventNotAppliedRefused, core.EventFailed, core.EventSuspectedDuplicate, core.EventWouldReplay,
-			core.EventWouldRefuse, core.EventShadowed, core.EventOverdue, core.EventTransactionUnused,
-			core.EventAbandoned, core.EventSweepHeldUp},
-	} {
-		for _, kind := range kinds {
+// CONTRACT K-6
+func TestLogObserver(t *testing.T) {
+	t.Run("log observer levels", func(t *testing.T) {
+		for level, kinds := range map[slog.Level][]core.EventKind{
+			slog.LevelDebug: {core.EventClaimed, core.EventCompleted, core.EventFreed, core.EventRolledBack, core.EventYielded,
+				core.EventReplayed, core.EventRefused, core.EventResumed, core.EventReconciled, core.EventStatementFailed,
+				core.EventSwept, core.EventCaughtUp, core.EventWouldClaim},
+			slog.LevelInfo: {core.EventUndeclared, core.EventErasing, core.EventErased, core.EventAnswerRead, core.EventSettled,
+				core.EventSettleRefused},
+			slog.LevelWarn: {core.EventLeaseLost, core.EventUnknown, core.EventStale, core.EventUnconfirmed,
+				core.EventNotAppliedRefused, core.EventFailed, core.EventSuspectedDuplicate, core.EventWouldReplay,
+				core.EventWouldRefuse, core.EventShadowed, core.EventOverdue, core.EventTransactionUnused,
+				core.EventAbandoned, core.EventSweepHeldUp},
+		} {
+			for _, kind := range kinds {
+				var buf bytes.Buffer
+				core.LogObserver(logInto(&buf, slog.LevelDebug)).Observe(t.Context(), core.Event{Kind: kind})
+				require.JSONEq(t, fmt.Sprintf(`{"level":"%s","msg":"idem: %s"}`, level, kind), buf.String())
+
+				buf.Reset()
+				core.LogObserver(logInto(&buf, level+1)).Observe(t.Context(), core.Event{Kind: kind})
+				require.Empty(t, buf.String(), "the log does not ask for it")
+			}
+		}
+	})
+	t.Run("the client learns only that nothing was applied: the log says why, and nothing of the request", func(t *testing.T) {
+		for level, err := range map[slog.Level]error{
+			slog.LevelInfo: core.ErrRetryable, slog.LevelWarn: core.ErrAborted,
+		} {
+			event := core.Event{Kind: core.EventRolledBack, Err: fmt.Errorf("%w: %w", err, ofDatabase{})}
 			var buf bytes.Buffer
-			core.LogObserver(logInto(&buf, slog.LevelDebug)).Observe(t.Context(), core.Event{Kind: kind})
-			require.JSONEq(t, fmt.Sprintf(`{"level":"%s","msg":"idem: %s"}`, level, kind), buf.String())
+			core.LogObserver(logInto(&buf, level)).Observe(t.Context(), event)
+			require.JSONEq(t, fmt.Sprintf(`{"level":"%s","msg":"idem: rolled_back","error":"%s","sqlstate":"22P02"}`, level, err), buf.String())
 
 			buf.Reset()
-			core.LogObserver(logInto(&buf, level+1)).Observe(t.Context(), core.Event{Kind: kind})
-			require.Empty(t, buf.String(), "the log does not ask for it")
+			core.LogObserver(logInto(&buf, level+1)).Observe(t.Context(), event)
+			require.Empty(t, buf.String())
+			core.LogObserver(logInto(&buf, slog.LevelDebug)).Observe(t.Context(), event)
+			require.Contains(t, buf.String(), "4111", "whoever debugs sees it")
 		}
-	}
+		var buf bytes.Buffer
+		core.LogObserver(logInto(&buf, slog.LevelInfo)).Observe(t.Context(), core.Event{Kind: core.EventRolledBack, Err: io.EOF})
+		require.JSONEq(t, `{"level":"INFO","msg":"idem: rolled_back"}`, buf.String())
+		buf.Reset()
+		core.LogObserver(logInto(&buf, slog.LevelInfo)).Observe(t.Context(), core.Event{Kind: core.EventRolledBack})
+		require.Empty(t, buf.String(), "the handler has answered with a failure of its own")
+	})
+	t.Run("a client sees only a 500 of an app whose guards are mounted wrongly: the log says what to correct", func(t *testing.T) {
+		var buf bytes.Buffer
+		module, err := core.New(core.Config{
+			Store: memstore.New(), Routes: core.Routes{"POST /pay": {Recovery: core.Park}},
+			Observer: core.LogObserver(logInto(&buf, slog.LevelInfo)),
+		})
+		require.NoError(t, err)
+		caller := core.Principal{Issuer: "https://issuer.example", Subject: "customer-1"}
+		request := func(body string) *http.Request {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/pay", strings.NewReader(body))
+			r.Header.Set("Idempotency-Key", "key")
+			return r
+		}
+
+		r := request("a body")
+		_, err = io.ReadAll(r.Body)
+		require.NoError(t, err)
+		_, reply := module.Admit(r, "/pay", caller)
+		require.Equal(t, http.StatusInternalServerError, reply.Status)
+		require.Contains(t, buf.String(), `"level":"INFO","msg":"idem: refused"`)
+		require.Contains(t, buf.String(), `"code":"misconfigured","error":"idem: the body was read before the key guard`)
+
+		buf.Reset()
+		require.Equal(t, http.StatusInternalServerError, module.CheckRoles(request(""), "/else", caller).Status)
+		require.Contains(t, buf.String(), `"code":"route_undeclared","error":"idem: this route is not in the table of routes`)
+
+		buf.Reset()
+		r = request("")
+		r.Header.Del("Idempotency-Key")
+		_, reply = module.Admit(r, "/pay", caller)
+		require.Equal(t, http.StatusBadRequest, reply.Status)
+		require.Empty(t, buf.String(), "the client has to correct that")
+	})
+	t.Run("log observer attributes", func(t *testing.T) {
+		var buf bytes.Buffer
+		core.LogObserver(logInto(&buf, slog.LevelDebug)).Observe(t.Context(), core.Event{
+			Kind: core.EventFailed, Operation: core.ID{1}, Method: "POST", Route: "/pay", Recovery: core.Park, Fence: 2, Status: 201,
+			Code: core.CodeInFlight, Count: 3, Err: errors.New("why"), Earlier: core.ID{2},
+			Until: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC),
+		})
+		require.JSONEq(t, `{"level":"WARN","msg":"idem: failed","operation":"01`+strings.Repeat("0", 62)+`","method":"POST",
+			"route":"/pay","fence":2,"status":201,"code":"in_flight","count":3,"error":"why","earlier":"02`+strings.Repeat("0", 62)+`",
+			"until":"2030-01-02T03:04:05Z"}`, buf.String())
+	})
 }
 
 // ofDatabase is an error of a database, whose text has a value of the request.
@@ -66,79 +135,6 @@ type ofDatabase struct{}
 
 func (ofDatabase) Error() string    { return `invalid input syntax for type integer: "4111 1111"` }
 func (ofDatabase) SQLState() string { return "22P02" }
-
-// The client learns only that nothing was applied: the log says why, and nothing of the request.
-//
-// CONTRACT K-6
-func TestLogObserverRolledBack(t *testing.T) {
-	for level, err := range map[slog.Level]error{
-		slog.LevelInfo: core.ErrRetryable, slog.LevelWarn: core.ErrAborted,
-	} {
-		event := core.Event{Kind: core.EventRolledBack, Err: fmt.Errorf("%w: %w", err, ofDatabase{})}
-		var buf bytes.Buffer
-		core.LogObserver(logInto(&buf, level)).Observe(t.Context(), event)
-		require.JSONEq(t, fmt.Sprintf(`{"level":"%s","msg":"idem: rolled_back","error":"%s","sqlstate":"22P02"}`, level, err), buf.String())
-
-		buf.Reset()
-		core.LogObserver(logInto(&buf, level+1)).Observe(t.Context(), event)
-		require.Empty(t, buf.String())
-		core.LogObserver(logInto(&buf, slog.LevelDebug)).Observe(t.Context(), event)
-		require.Contains(t, buf.String(), "4111", "whoever debugs sees it")
-	}
-	var buf bytes.Buffer
-	core.LogObserver(logInto(&buf, slog.LevelInfo)).Observe(t.Context(), core.Event{Kind: core.EventRolledBack, Err: io.EOF})
-	require.JSONEq(t, `{"level":"INFO","msg":"idem: rolled_back"}`, buf.String())
-	buf.Reset()
-	core.LogObserver(logInto(&buf, slog.LevelInfo)).Observe(t.Context(), core.Event{Kind: core.EventRolledBack})
-	require.Empty(t, buf.String(), "the handler has answered with a failure of its own")
-}
-
-// A client sees only a 500 of an app whose guards are mounted wrongly: the log says what to correct.
-func TestLogObserverWiring(t *testing.T) {
-	var buf bytes.Buffer
-	module, err := core.New(core.Config{
-		Store: memstore.New(), Routes: core.Routes{"POST /pay": {Recovery: core.Park}},
-		Observer: core.LogObserver(logInto(&buf, slog.LevelInfo)),
-	})
-	require.NoError(t, err)
-	caller := core.Principal{Issuer: "https://issuer.example", Subject: "customer-1"}
-	request := func(body string) *http.Request {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/pay", strings.NewReader(body))
-		r.Header.Set("Idempotency-Key", "key")
-		return r
-	}
-
-	r := request("a body")
-	_, err = io.ReadAll(r.Body)
-	require.NoError(t, err)
-	_, reply := module.Admit(r, "/pay", caller)
-	require.Equal(t, http.StatusInternalServerError, reply.Status)
-	require.Contains(t, buf.String(), `"level":"INFO","msg":"idem: refused"`)
-	require.Contains(t, buf.String(), `"code":"misconfigured","error":"idem: the body was read before the key guard`)
-
-	buf.Reset()
-	require.Equal(t, http.StatusInternalServerError, module.CheckRoles(request(""), "/else", caller).Status)
-	require.Contains(t, buf.String(), `"code":"route_undeclared","error":"idem: this route is not in the table of routes`)
-
-	buf.Reset()
-	r = request("")
-	r.Header.Del("Idempotency-Key")
-	_, reply = module.Admit(r, "/pay", caller)
-	require.Equal(t, http.StatusBadRequest, reply.Status)
-	require.Empty(t, buf.String(), "the client has to correct that")
-}
-
-func TestLogObserverAttributes(t *testing.T) {
-	var buf bytes.Buffer
-	core.LogObserver(logInto(&buf, slog.LevelDebug)).Observe(t.Context(), core.Event{
-		Kind: core.EventFailed, Operation: core.ID{1}, Method: "POST", Route: "/pay", Recovery: core.Park, Fence: 2, Status: 201,
-		Code: core.CodeInFlight, Count: 3, Err: errors.New("why"), Earlier: core.ID{2},
-		Until: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC),
-	})
-	require.JSONEq(t, `{"level":"WARN","msg":"idem: failed","operation":"01`+strings.Repeat("0", 62)+`","method":"POST",
-		"route":"/pay","fence":2,"status":201,"code":"in_flight","count":3,"error":"why","earlier":"02`+strings.Repeat("0", 62)+`",
-		"until":"2030-01-02T03:04:05Z"}`, buf.String())
-}
 
 // A whole life of keys: nothing of what the client has sent, and nothing of the answers, is in a log, in an event, or in
 // a problem.
@@ -249,50 +245,47 @@ func TestNothingSecretIsToldOf(t *testing.T) {
 	})
 }
 
-// An event says which attempt of which command it is about.
-func TestEventsOfACommand(t *testing.T) {
-	a := newApp(t, core.Config{}, created)
-	a.post("k-1", `{}`)
-	a.post("k-1", `{}`)
-	a.post("k-1", `{"another":1}`)
-	a.post("", `{}`)
-	about := core.Event{Operation: core.Scoping{}.RecordID(alice, "k-1"), Method: "POST", Route: pattern, Recovery: core.Park}
-	attempt := about
-	attempt.Fence = 1
-	want := []core.Event{attempt, attempt, attempt, about, {Method: "POST", Route: pattern, Recovery: core.Park}}
-	want[0].Kind = core.EventClaimed
-	want[1].Kind, want[1].Status = core.EventCompleted, 201
-	want[2].Kind, want[2].Status = core.EventReplayed, 201
-	want[3].Kind, want[3].Code = core.EventRefused, core.CodeKeyReused
-	want[4].Kind, want[4].Code = core.EventRefused, core.CodeKeyMissing
-	for i := range a.events {
-		e := &a.events[i]
-		e.Claim, e.Waiting, e.Attempt, e.Recording = 0, 0, 0, 0
-	}
-	require.Equal(t, want, a.events)
-}
-
-// The context of an event is that of its request, for traces.
-func TestEventsComeWithTheirContext(t *testing.T) {
-	var seen []any
-	module, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park},
-		Observer: core.ObserverFunc(func(ctx context.Context, _ core.Event) { seen = append(seen, ctx.Value(reviewKey{})) })})
-	require.NoError(t, err)
-	a := &app{t: t, module: module, handler: created, pattern: pattern}
-	for _, key := range []string{"k-1", "k-1", ""} {
-		a.post(key, `{}`, withContext(context.WithValue(t.Context(), reviewKey{}, "trace")))
-	}
-	require.Equal(t, []any{"trace", "trace", "trace", "trace"}, seen)
-}
-
-// Problems are JSON also where their detail quotes something.
-func TestProblemsAreJSON(t *testing.T) {
-	a := newApp(t, core.Config{Header: "X-Key"}, created)
-	for _, key := range []string{"", `"`, "a b", `a,"b`, "\xff"} {
-		w := a.post("", `{}`, func(r *http.Request) { r.Header.Set("X-Key", key) })
-		require.Equal(t, http.StatusBadRequest, w.Code)
-		require.True(t, json.Valid(w.Body.Bytes()))
-	}
+func TestEvents(t *testing.T) {
+	t.Run("an event says which attempt of which command it is about", func(t *testing.T) {
+		a := newApp(t, core.Config{}, created)
+		a.post("k-1", `{}`)
+		a.post("k-1", `{}`)
+		a.post("k-1", `{"another":1}`)
+		a.post("", `{}`)
+		about := core.Event{Operation: core.Scoping{}.RecordID(alice, "k-1"), Method: "POST", Route: pattern, Recovery: core.Park}
+		attempt := about
+		attempt.Fence = 1
+		want := []core.Event{attempt, attempt, attempt, about, {Method: "POST", Route: pattern, Recovery: core.Park}}
+		want[0].Kind = core.EventClaimed
+		want[1].Kind, want[1].Status = core.EventCompleted, 201
+		want[2].Kind, want[2].Status = core.EventReplayed, 201
+		want[3].Kind, want[3].Code = core.EventRefused, core.CodeKeyReused
+		want[4].Kind, want[4].Code = core.EventRefused, core.CodeKeyMissing
+		for i := range a.events {
+			e := &a.events[i]
+			e.Claim, e.Waiting, e.Attempt, e.Recording = 0, 0, 0, 0
+		}
+		require.Equal(t, want, a.events)
+	})
+	t.Run("the context of an event is that of its request, for traces", func(t *testing.T) {
+		var seen []any
+		module, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park},
+			Observer: core.ObserverFunc(func(ctx context.Context, _ core.Event) { seen = append(seen, ctx.Value(reviewKey{})) })})
+		require.NoError(t, err)
+		a := &app{t: t, module: module, handler: created, pattern: pattern}
+		for _, key := range []string{"k-1", "k-1", ""} {
+			a.post(key, `{}`, withContext(context.WithValue(t.Context(), reviewKey{}, "trace")))
+		}
+		require.Equal(t, []any{"trace", "trace", "trace", "trace"}, seen)
+	})
+	t.Run("problems are JSON also where their detail quotes something", func(t *testing.T) {
+		a := newApp(t, core.Config{Header: "X-Key"}, created)
+		for _, key := range []string{"", `"`, "a b", `a,"b`, "\xff"} {
+			w := a.post("", `{}`, func(r *http.Request) { r.Header.Set("X-Key", key) })
+			require.Equal(t, http.StatusBadRequest, w.Code)
+			require.True(t, json.Valid(w.Body.Bytes()))
+		}
+	})
 }
 
 // Every kind that the comment on the kinds says deserves attention is a warning, and no other is.

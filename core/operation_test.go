@@ -12,7 +12,6 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -73,9 +72,9 @@ func members(t *testing.T, w *httptest.ResponseRecorder) map[string]any {
 
 func idOf(key string) string { return core.Scoping{}.RecordID(alice, key).String() }
 
-// CONTRACT M-7, T-4
-func TestOperationThroughItsLife(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// CONTRACT M-7, T-4, O-3, F-1
+func TestOperations(t *testing.T) {
+	inBubble(t, "operation through its life", func(t *testing.T) {
 		begun := time.Now().UTC().Format(time.RFC3339Nano)
 		common := map[string]any{"id": idOf("k-1"), "method": "POST", "route": pattern, "recovery": "Park", "fence": 1.0,
 			"created_at": begun}
@@ -109,36 +108,122 @@ func TestOperationThroughItsLife(t *testing.T) {
 		a.post("k-1", `{}`)
 		require.Equal(t, with(map[string]any{"state": "unknown"}), members(t, a.operation(alice, idOf("k-1"))))
 	})
-}
-
-// Who reads the answer of somebody else by the API leaves a trace, too. Callers who read their own do not.
-func TestReadingAnAnswerIsTold(t *testing.T) {
-	a := newOpsApp(t, core.Config{}, created)
-	read := func() (found []core.Event) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		for _, e := range a.events {
-			if e.Kind == core.EventAnswerRead {
-				found = append(found, e)
+	// Who reads the answer of somebody else by the API leaves a trace, too. Callers who read their own do not.
+	t.Run("reading an answer is told", func(t *testing.T) {
+		a := newOpsApp(t, core.Config{}, created)
+		read := func() (found []core.Event) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			for _, e := range a.events {
+				if e.Kind == core.EventAnswerRead {
+					found = append(found, e)
+				}
 			}
+			return found
 		}
-		return found
-	}
-	a.post("k-1", `{}`)
-	members(t, a.operation(alice, idOf("k-1")))
-	own := alice
-	own.Roles = append([]string{"operator"}, own.Roles...)
-	members(t, a.operation(own, idOf("k-1")))
-	require.Empty(t, read())
-	members(t, a.operation(operator, idOf("k-1")))
-	require.Len(t, read(), 1)
-	require.Equal(t, `issuer="`+operator.Issuer+`" subject="olga"`, read()[0].Who)
-	require.Equal(t, idOf("k-1"), read()[0].Operation.String())
+		a.post("k-1", `{}`)
+		members(t, a.operation(alice, idOf("k-1")))
+		own := alice
+		own.Roles = append([]string{"operator"}, own.Roles...)
+		members(t, a.operation(own, idOf("k-1")))
+		require.Empty(t, read())
+		members(t, a.operation(operator, idOf("k-1")))
+		require.Len(t, read(), 1)
+		require.Equal(t, `issuer="`+operator.Issuer+`" subject="olga"`, read()[0].Who)
+		require.Equal(t, idOf("k-1"), read()[0].Operation.String())
 
-	a.handler = status(http.StatusBadGateway)
-	a.post("k-2", `{}`)
-	members(t, a.operation(operator, idOf("k-2")))
-	require.Len(t, read(), 1, "an unknown operation has no answer")
+		a.handler = status(http.StatusBadGateway)
+		a.post("k-2", `{}`)
+		members(t, a.operation(operator, idOf("k-2")))
+		require.Len(t, read(), 1, "an unknown operation has no answer")
+	})
+	t.Run("who would not get the replay does not get the answer this way either", func(t *testing.T) {
+		locked := false
+		a := newOpsApp(t, core.Config{Routes: core.Routes{"POST " + pattern: {Recovery: core.Park, Roles: []string{"customer"},
+			Review: func(_ context.Context, p core.Principal, r core.Record) error {
+				require.Equal(t, alice.Subject, p.Subject)
+				require.Equal(t, http.StatusCreated, r.Answer.Status)
+				if locked {
+					return errors.New("the account is locked")
+				}
+				return nil
+			}}}}, created)
+		a.post("k-1", `{}`)
+		require.Equal(t, http.StatusOK, a.operation(alice, idOf("k-1")).Code)
+		demoted := alice
+		demoted.Roles = []string{"guest"}
+		requireProblem(t, a.operation(demoted, idOf("k-1")), http.StatusForbidden, core.CodeForbidden)
+		locked = true
+		w := a.operation(alice, idOf("k-1"))
+		requireProblem(t, w, http.StatusForbidden, core.CodeForbidden)
+		require.NotContains(t, w.Body.String(), "locked")
+		require.Equal(t, http.StatusOK, a.operation(operator, idOf("k-1")).Code)
+
+		a.handler = status(http.StatusBadGateway)
+		a.post("k-2", `{}`)
+		require.Equal(t, "unknown", members(t, a.operation(alice, idOf("k-2")))["state"], "there is no answer to review")
+	})
+	inBubble(t, "operations while the store is away", func(t *testing.T) {
+		a := newOpsApp(t, core.Config{Store: hangingStore{memstore.New()}}, created)
+		for _, w := range []*httptest.ResponseRecorder{
+			a.operation(alice, idOf("k-1")), a.operations(operator, ""),
+			a.serveSettle(operator, idOf("k-1"), `{"outcome":"not_applied","reason":"r"}`),
+		} {
+			requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+			require.Equal(t, "2", w.Header().Get("Retry-After"))
+		}
+	})
+	inBubble(t, "list of unknown operations", func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		a := newOpsApp(t, core.Config{Store: store}, status(http.StatusBadGateway))
+		list := func(query string) (keys []string) {
+			w := a.operations(operator, query)
+			require.Equal(t, http.StatusOK, w.Code, w.Body)
+			var views []map[string]any
+			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &views))
+			for _, view := range views {
+				require.Equal(t, "unknown", view["state"])
+				keys = append(keys, view["id"].(string))
+			}
+			return keys
+		}
+		require.Equal(t, "[]\n", a.operations(operator, "").Body.String())
+		var ids []string
+		for i := range 5 {
+			time.Sleep(time.Second)
+			a.post("k-"+strconv.Itoa(i), `{}`)
+			ids = append(ids, idOf("k-"+strconv.Itoa(i)))
+		}
+		a.handler = created
+		a.post("done", `{}`)
+		require.Equal(t, ids, list(""))
+		require.Equal(t, ids, list("state=unknown&limit=500"))
+		require.Equal(t, ids[:2], list("limit=2"))
+		require.Equal(t, ids[2:4], list("limit=2&after="+ids[1]))
+		require.Equal(t, ids[4:], list("limit=2&after="+ids[3]))
+		require.Empty(t, list("after="+ids[4]))
+
+		for _, query := range []string{"state=completed", "state=running", "limit=0", "limit=501", "limit=-1", "limit=1x", "limit=x",
+			"limit=1.5", "after=x", "after=" + ids[0][1:]} {
+			requireProblem(t, a.operations(operator, query), http.StatusBadRequest, core.CodeBadRequest)
+		}
+		requireProblem(t, a.operations(operator, "after="+strings.Repeat("1", 64)), http.StatusNotFound, core.CodeNotFound)
+		requireProblem(t, a.operations(alice, ""), http.StatusForbidden, core.CodeForbidden)
+		requireProblem(t, a.operations(core.Principal{}, ""), http.StatusUnauthorized, core.CodeUnauthenticated)
+
+		// A running attempt that has lost its lease is unknown, and is listed as such.
+		store.on("renew", func(context.Context) error { return errAway })
+		listed := mustrun.New(t)
+		a.handler = func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(29 * time.Second)
+			require.Equal(t, ids, list(""))
+			time.Sleep(time.Second)
+			require.Equal(t, append(ids, idOf("lost")), list(""))
+			listed()
+		}
+		time.Sleep(time.Second)
+		a.post("lost", `{}`)
+	})
 }
 
 // CONTRACT M-7, R-4
@@ -200,50 +285,6 @@ func TestOperationsBelongToTheirPrincipal(t *testing.T) {
 	})
 }
 
-// Who would not get the replay does not get the answer this way either.
-//
-// CONTRACT O-3, M-7
-func TestOperationIsNoWayAroundTheRoles(t *testing.T) {
-	locked := false
-	a := newOpsApp(t, core.Config{Routes: core.Routes{"POST " + pattern: {Recovery: core.Park, Roles: []string{"customer"},
-		Review: func(_ context.Context, p core.Principal, r core.Record) error {
-			require.Equal(t, alice.Subject, p.Subject)
-			require.Equal(t, http.StatusCreated, r.Answer.Status)
-			if locked {
-				return errors.New("the account is locked")
-			}
-			return nil
-		}}}}, created)
-	a.post("k-1", `{}`)
-	require.Equal(t, http.StatusOK, a.operation(alice, idOf("k-1")).Code)
-	demoted := alice
-	demoted.Roles = []string{"guest"}
-	requireProblem(t, a.operation(demoted, idOf("k-1")), http.StatusForbidden, core.CodeForbidden)
-	locked = true
-	w := a.operation(alice, idOf("k-1"))
-	requireProblem(t, w, http.StatusForbidden, core.CodeForbidden)
-	require.NotContains(t, w.Body.String(), "locked")
-	require.Equal(t, http.StatusOK, a.operation(operator, idOf("k-1")).Code)
-
-	a.handler = status(http.StatusBadGateway)
-	a.post("k-2", `{}`)
-	require.Equal(t, "unknown", members(t, a.operation(alice, idOf("k-2")))["state"], "there is no answer to review")
-}
-
-// CONTRACT F-1
-func TestOperationsWhileTheStoreIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newOpsApp(t, core.Config{Store: hangingStore{memstore.New()}}, created)
-		for _, w := range []*httptest.ResponseRecorder{
-			a.operation(alice, idOf("k-1")), a.operations(operator, ""),
-			a.serveSettle(operator, idOf("k-1"), `{"outcome":"not_applied","reason":"r"}`),
-		} {
-			requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-			require.Equal(t, "2", w.Header().Get("Retry-After"))
-		}
-	})
-}
-
 // hangingStore is a store that can be written to but does not answer questions in time.
 type hangingStore struct{ core.Store }
 
@@ -255,61 +296,6 @@ func (hangingStore) Find(ctx context.Context, _ core.ID) (core.Record, error) {
 func (hangingStore) List(ctx context.Context, _ store.Query) ([]core.Record, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
-}
-
-// CONTRACT M-7, T-4
-func TestListOfUnknownOperations(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaultStore(memstore.New())
-		a := newOpsApp(t, core.Config{Store: store}, status(http.StatusBadGateway))
-		list := func(query string) (keys []string) {
-			w := a.operations(operator, query)
-			require.Equal(t, http.StatusOK, w.Code, w.Body)
-			var views []map[string]any
-			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &views))
-			for _, view := range views {
-				require.Equal(t, "unknown", view["state"])
-				keys = append(keys, view["id"].(string))
-			}
-			return keys
-		}
-		require.Equal(t, "[]\n", a.operations(operator, "").Body.String())
-		var ids []string
-		for i := range 5 {
-			time.Sleep(time.Second)
-			a.post("k-"+strconv.Itoa(i), `{}`)
-			ids = append(ids, idOf("k-"+strconv.Itoa(i)))
-		}
-		a.handler = created
-		a.post("done", `{}`)
-		require.Equal(t, ids, list(""))
-		require.Equal(t, ids, list("state=unknown&limit=500"))
-		require.Equal(t, ids[:2], list("limit=2"))
-		require.Equal(t, ids[2:4], list("limit=2&after="+ids[1]))
-		require.Equal(t, ids[4:], list("limit=2&after="+ids[3]))
-		require.Empty(t, list("after="+ids[4]))
-
-		for _, query := range []string{"state=completed", "state=running", "limit=0", "limit=501", "limit=-1", "limit=1x", "limit=x",
-			"limit=1.5", "after=x", "after=" + ids[0][1:]} {
-			requireProblem(t, a.operations(operator, query), http.StatusBadRequest, core.CodeBadRequest)
-		}
-		requireProblem(t, a.operations(operator, "after="+strings.Repeat("1", 64)), http.StatusNotFound, core.CodeNotFound)
-		requireProblem(t, a.operations(alice, ""), http.StatusForbidden, core.CodeForbidden)
-		requireProblem(t, a.operations(core.Principal{}, ""), http.StatusUnauthorized, core.CodeUnauthenticated)
-
-		// A running attempt that has lost its lease is unknown, and is listed as such.
-		store.on("renew", func(context.Context) error { return errAway })
-		listed := mustrun.New(t)
-		a.handler = func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(29 * time.Second)
-			require.Equal(t, ids, list(""))
-			time.Sleep(time.Second)
-			require.Equal(t, append(ids, idOf("lost")), list(""))
-			listed()
-		}
-		time.Sleep(time.Second)
-		a.post("lost", `{}`)
-	})
 }
 
 // unknownApp is an app with an unknown operation of the key k-1 that can be settled.
@@ -385,42 +371,40 @@ func TestSettlementsAsOperatorsWriteThem(t *testing.T) {
 		"a forbidden header": {`{"outcome":"applied","reason":"r","answer":{"status":200,"headers":{"Set-Cookie":"a=1"}}}`, 0, nil, "", "answer.headers: only"},
 		"a split header":     {`{"outcome":"applied","reason":"r","answer":{"status":200,"headers":{"Location":"/\r\nSet-Cookie: a"}}}`, 0, nil, "", "answer.headers: only"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := unknownApp(t, memstore.New())
-				w := a.serveSettle(operator, id, test.body)
-				if test.status == 0 {
-					requireProblem(t, w, http.StatusBadRequest, core.CodeBadRequest)
-					require.Contains(t, w.Body.String(), test.detail)
-					requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
-					return
-				}
-				settled := members(t, w)
-				require.Equal(t, id, settled["id"])
-				require.EqualValues(t, 2, settled["fence"], "a settlement raises the fence")
-				repeat := a.post("k-1", `{}`)
-				require.Equal(t, test.status, repeat.Code)
-				if test.status == http.StatusTeapot {
-					require.Equal(t, "free", settled["state"])
-					require.Equal(t, 2, a.ran())
-					return
-				}
-				require.Equal(t, "completed", settled["state"])
-				require.Equal(t, test.answer, repeat.Body.String())
-				require.Equal(t, "reused", repeat.Header().Get("Idempotency-Result"))
-				for _, own := range []string{"Idempotency-Key", "Idempotency-Result", "Idempotent-Replayed"} {
-					repeat.Header().Del(own)
-				}
-				require.Equal(t, test.header, repeat.Header())
-				require.Equal(t, 1, a.ran())
-			})
+		inBubble(t, name, func(t *testing.T) {
+			a := unknownApp(t, memstore.New())
+			w := a.serveSettle(operator, id, test.body)
+			if test.status == 0 {
+				requireProblem(t, w, http.StatusBadRequest, core.CodeBadRequest)
+				require.Contains(t, w.Body.String(), test.detail)
+				requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+				return
+			}
+			settled := members(t, w)
+			require.Equal(t, id, settled["id"])
+			require.EqualValues(t, 2, settled["fence"], "a settlement raises the fence")
+			repeat := a.post("k-1", `{}`)
+			require.Equal(t, test.status, repeat.Code)
+			if test.status == http.StatusTeapot {
+				require.Equal(t, "free", settled["state"])
+				require.Equal(t, 2, a.ran())
+				return
+			}
+			require.Equal(t, "completed", settled["state"])
+			require.Equal(t, test.answer, repeat.Body.String())
+			require.Equal(t, "reused", repeat.Header().Get("Idempotency-Result"))
+			for _, own := range []string{"Idempotency-Key", "Idempotency-Result", "Idempotent-Replayed"} {
+				repeat.Header().Del(own)
+			}
+			require.Equal(t, test.header, repeat.Header())
+			require.Equal(t, 1, a.ran())
 		})
 	}
 }
 
-// CONTRACT X-7
-func TestSettlementIsFinalAndKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// CONTRACT X-7, O-2, R-3, R-6
+func TestSettlements(t *testing.T) {
+	inBubble(t, "settlement is final and kept", func(t *testing.T) {
 		st := memstore.New()
 		a := unknownApp(t, st)
 		inTenant := operator
@@ -450,11 +434,7 @@ func TestSettlementIsFinalAndKept(t *testing.T) {
 		require.Equal(t, store.DefaultRetention, rec.ExpiresAt.Sub(rec.Now))
 		require.Equal(t, store.DefaultTombstone, rec.PurgeAt.Sub(rec.ExpiresAt))
 	})
-}
-
-// CONTRACT X-7, O-2
-func TestSettlementsThatAreRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "settlements that are refused", func(t *testing.T) {
 		a := unknownApp(t, memstore.New())
 		const fine = `{"outcome":"not_applied","reason":"r"}`
 		requireProblem(t, a.serveSettle(core.Principal{}, idOf("k-1"), fine), http.StatusUnauthorized, core.CodeUnauthenticated)
@@ -468,11 +448,7 @@ func TestSettlementsThatAreRefused(t *testing.T) {
 		requireProblem(t, a.serveSettle(operator, idOf("done"), fine), http.StatusConflict, core.CodeNotSettleable)
 		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 	})
-}
-
-// CONTRACT X-7, R-3
-func TestDecisionsOfTheApp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "decisions of the app", func(t *testing.T) {
 		a := unknownApp(t, memstore.New())
 		id := core.Scoping{}.RecordID(alice, "k-1")
 		answer := func(status int) *core.Answer { return &core.Answer{Status: status} }
@@ -512,11 +488,7 @@ func TestDecisionsOfTheApp(t *testing.T) {
 		_, err = a.module.Settle(t.Context(), id, core.Decision{Who: "w", Why: "w"})
 		require.ErrorIs(t, err, store.ErrNotSettleable)
 	})
-}
-
-// CONTRACT X-7
-func TestOneOfManySettlementsWins(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "one of many settlements wins", func(t *testing.T) {
 		st := memstore.New()
 		a := unknownApp(t, st)
 		results := make(chan error, 8)
@@ -539,6 +511,23 @@ func TestOneOfManySettlementsWins(t *testing.T) {
 		}
 		require.Equal(t, 1, won)
 		require.Len(t, st.Settlements(core.Scoping{}.RecordID(alice, "k-1")), 1)
+	})
+	// A settlement that was refused has done nothing: what is too early now is repeated later, under the same key.
+	inBubble(t, "refused settlement frees its key", func(t *testing.T) {
+		a := newOpsApp(t, core.Config{}, status(http.StatusBadGateway))
+		a.post("k-1", `{}`)
+		a.handler = func(w http.ResponseWriter, r *http.Request) {
+			_ = a.module.ServeSettle(r, operator, idOf("k-1")).WriteTo(w)
+		}
+		settle := func() *httptest.ResponseRecorder {
+			return a.postAs(operator, "s-1", `{"outcome":"not_applied","reason":"r"}`)
+		}
+		requireProblem(t, settle(), http.StatusConflict, core.CodeNotSettleable)
+		time.Sleep(store.DefaultDeadline)
+		w := settle()
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		require.Equal(t, "created", w.Header().Get("Idempotency-Result"))
+		require.Equal(t, "reused", settle().Header().Get("Idempotency-Result"))
 	})
 }
 
@@ -570,28 +559,6 @@ func TestSettlementCommitsWithItsCommand(t *testing.T) {
 	require.Equal(t, store.Completed, a.record("k-1").State())
 	a.pattern = pattern
 	require.Equal(t, "settled", a.post("k-1", `{}`).Body.String())
-}
-
-// A settlement that was refused has done nothing: what is too early now is repeated later, under the same key.
-//
-// CONTRACT X-7, R-6
-func TestRefusedSettlementFreesItsKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newOpsApp(t, core.Config{}, status(http.StatusBadGateway))
-		a.post("k-1", `{}`)
-		a.handler = func(w http.ResponseWriter, r *http.Request) {
-			_ = a.module.ServeSettle(r, operator, idOf("k-1")).WriteTo(w)
-		}
-		settle := func() *httptest.ResponseRecorder {
-			return a.postAs(operator, "s-1", `{"outcome":"not_applied","reason":"r"}`)
-		}
-		requireProblem(t, settle(), http.StatusConflict, core.CodeNotSettleable)
-		time.Sleep(store.DefaultDeadline)
-		w := settle()
-		require.Equal(t, http.StatusOK, w.Code, w.Body)
-		require.Equal(t, "created", w.Header().Get("Idempotency-Result"))
-		require.Equal(t, "reused", settle().Header().Get("Idempotency-Result"))
-	})
 }
 
 // A customer's own identity provider may call its roles as it likes.

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -32,33 +31,29 @@ func inspected(t *testing.T) (a *app, operator *core.Operator, id core.ID) {
 	return a, operator, core.Scoping{}.RecordID(alice, "k-1")
 }
 
-// An operator looks at an operation without reading what only its caller should know. Who reads that is told to the observer.
-//
-// CONTRACT M-7, S-5
-func TestLifeRevealsNothing(t *testing.T) {
-	a, operator, id := inspected(t)
-	life, err := operator.Life(t.Context(), id)
-	require.NoError(t, err)
-	require.Equal(t, core.Answer{Status: http.StatusCreated}, life.Record.Answer)
-	require.Equal(t, len(`{"id":1}`), life.Size)
-	require.Equal(t, "application/json", life.Media)
-	require.Len(t, life.Steps, 1)
-	require.Empty(t, life.Steps[0].Result)
-	require.Empty(t, a.of(core.EventAnswerRead))
+// CONTRACT M-7, S-5, T-4, M-5, X-7, S-1
+func TestOperator(t *testing.T) {
+	// An operator looks at an operation without reading what only its caller should know. Who reads that is told to the
+	// observer.
+	t.Run("life reveals nothing", func(t *testing.T) {
+		a, operator, id := inspected(t)
+		life, err := operator.Life(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, core.Answer{Status: http.StatusCreated}, life.Record.Answer)
+		require.Equal(t, len(`{"id":1}`), life.Size)
+		require.Equal(t, "application/json", life.Media)
+		require.Len(t, life.Steps, 1)
+		require.Empty(t, life.Steps[0].Result)
+		require.Empty(t, a.of(core.EventAnswerRead))
 
-	life, err = operator.Reveal(t.Context(), id)
-	require.NoError(t, err)
-	require.JSONEq(t, `{"id":1}`, string(life.Record.Answer.Body))
-	require.NotEmpty(t, life.Record.Answer.Header)
-	require.JSONEq(t, `"receipt"`, string(life.Steps[0].Result))
-	require.Len(t, a.of(core.EventAnswerRead), 1)
-}
-
-// After retention nobody gets the answer any more, even before a sweep.
-//
-// CONTRACT T-4, M-5
-func TestExpiredAnswerIsNotRevealed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+		life, err = operator.Reveal(t.Context(), id)
+		require.NoError(t, err)
+		require.JSONEq(t, `{"id":1}`, string(life.Record.Answer.Body))
+		require.NotEmpty(t, life.Record.Answer.Header)
+		require.JSONEq(t, `"receipt"`, string(life.Steps[0].Result))
+		require.Len(t, a.of(core.EventAnswerRead), 1)
+	})
+	inBubble(t, "after retention nobody gets the answer any more, even before a sweep", func(t *testing.T) {
 		_, operator, id := inspected(t)
 		time.Sleep(store.DefaultRetention)
 		life, err := operator.Reveal(t.Context(), id)
@@ -68,24 +63,22 @@ func TestExpiredAnswerIsNotRevealed(t *testing.T) {
 		require.Len(t, life.Steps, 1)
 		require.Empty(t, life.Steps[0].Result)
 	})
-}
-
-// CONTRACT X-7, S-1
-func TestNamesOfOperatorsDiffer(t *testing.T) {
-	issuer := "https://issuer.example"
-	a := newApp(t, core.Config{OperatorRoles: []core.IssuerRole{{Issuer: issuer, Role: "operator"}}}, created)
-	names := map[string]core.Principal{}
-	for _, p := range []core.Principal{
-		{Tenant: "a", Subject: "b c"}, {Tenant: "a b", Subject: "c"}, {Subject: "a b c"}, {Subject: `a" subject="b`},
-		{Tenant: "a", Subject: "b"}, {Tenant: `a" subject="b`, Subject: "c"}, {Subject: "a\x00"}, {Subject: `a\x00`}, {Subject: "ä"},
-	} {
-		p.Issuer, p.Roles = issuer, []string{"operator"}
-		operator, problem := a.module.Operator(httptest.NewRequest(http.MethodGet, "/", nil), p)
-		require.Nil(t, problem)
-		require.NotContains(t, names, operator.Name())
-		require.NotContains(t, operator.Name(), "\x00", "the history has no room for it")
-		names[operator.Name()] = p
-	}
-	require.Contains(t, names, `issuer="https://issuer.example" tenant="a" subject="b c"`)
-	require.Contains(t, names, `issuer="https://issuer.example" subject="ä"`)
+	t.Run("names of operators differ", func(t *testing.T) {
+		issuer := "https://issuer.example"
+		a := newApp(t, core.Config{OperatorRoles: []core.IssuerRole{{Issuer: issuer, Role: "operator"}}}, created)
+		names := map[string]core.Principal{}
+		for _, p := range []core.Principal{
+			{Tenant: "a", Subject: "b c"}, {Tenant: "a b", Subject: "c"}, {Subject: "a b c"}, {Subject: `a" subject="b`},
+			{Tenant: "a", Subject: "b"}, {Tenant: `a" subject="b`, Subject: "c"}, {Subject: "a\x00"}, {Subject: `a\x00`}, {Subject: "ä"},
+		} {
+			p.Issuer, p.Roles = issuer, []string{"operator"}
+			operator, problem := a.module.Operator(httptest.NewRequest(http.MethodGet, "/", nil), p)
+			require.Nil(t, problem)
+			require.NotContains(t, names, operator.Name())
+			require.NotContains(t, operator.Name(), "\x00", "the history has no room for it")
+			names[operator.Name()] = p
+		}
+		require.Contains(t, names, `issuer="https://issuer.example" tenant="a" subject="b c"`)
+		require.Contains(t, names, `issuer="https://issuer.example" subject="ä"`)
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -86,11 +85,9 @@ func TestEventsOfParkEndings(t *testing.T) {
 	}
 }
 
-// The lease running out says the same, later.
-//
-// CONTRACT M-4, X-1
-func TestParkWhileTheStoreIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// CONTRACT M-4, X-1, R-2, F-1
+func TestEndsWhileTheStoreIsAway(t *testing.T) {
+	inBubble(t, "the lease running out says the same, later", func(t *testing.T) {
 		st := newFaultStore(memstore.New())
 		st.on("park", func(context.Context) error { return errAway })
 		a := newApp(t, core.Config{Store: st}, status(502))
@@ -103,11 +100,7 @@ func TestParkWhileTheStoreIsAway(t *testing.T) {
 		time.Sleep(store.DefaultLease)
 		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 	})
-}
-
-// CONTRACT R-2, F-1
-func TestReleaseWhileTheStoreIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "release while the store is away", func(t *testing.T) {
 		store := newFaultStore(memstore.New())
 		store.on("release", func(context.Context) error { return errAway })
 		a := newApp(t, core.Config{Store: store}, func(w http.ResponseWriter, r *http.Request) {
@@ -118,13 +111,8 @@ func TestReleaseWhileTheStoreIsAway(t *testing.T) {
 		require.Equal(t, []core.EventKind{core.EventClaimed, core.EventUnconfirmed, core.EventRefused}, a.kinds())
 		require.ErrorIs(t, a.of(core.EventUnconfirmed)[0].Err, errAway)
 	})
-}
-
-// A handler that has ended needs no lease: while its answer is being recorded nothing is renewed, and nothing is lost.
-//
-// CONTRACT X-1, R-2
-func TestNoRenewalAfterTheHandler(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	// A handler that has ended needs no lease: while its answer is being recorded nothing is renewed, and nothing is lost.
+	inBubble(t, "no renewal after the handler", func(t *testing.T) {
 		store := newFaultStore(memstore.New())
 		var renewals, tries list[time.Time]
 		store.on("renew", func(context.Context) error { renewals.add(time.Now()); return errAway })
@@ -150,15 +138,13 @@ func TestConfirmationIsBounded(t *testing.T) {
 		"store away":  func(context.Context) error { return errAway },
 		"store hangs": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newFaultStore(memstore.New())
-				store.on("complete", hook)
-				a := newApp(t, core.Config{Store: store}, created)
-				begun := time.Now()
-				requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeCommitUnconfirmed)
-				require.InDelta(t, 10, time.Since(begun).Seconds(), 1.01)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			store := newFaultStore(memstore.New())
+			store.on("complete", hook)
+			a := newApp(t, core.Config{Store: store}, created)
+			begun := time.Now()
+			requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeCommitUnconfirmed)
+			require.InDelta(t, 10, time.Since(begun).Seconds(), 1.01)
 		})
 	}
 }

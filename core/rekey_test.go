@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -25,18 +24,17 @@ func requireResult(t *testing.T, result string, w *httptest.ResponseRecorder) {
 	require.Equal(t, result, w.Header().Get(core.HeaderResult))
 }
 
-func TestRekeyOff(t *testing.T) {
-	store := newFaultyWatcher(memstore.New())
-	store.on("sight", func(context.Context) error { panic("nobody asked for it") })
-	a := newApp(t, core.Config{Store: store}, created)
-	requireResult(t, core.ResultCreated, a.post("key-1", order))
-	requireResult(t, core.ResultCreated, a.post("key-2", order))
-	require.Equal(t, 2, a.ran())
-}
-
-// CONTRACT M-3
-func TestRekeyReport(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// CONTRACT M-3, M-1, R-6, F-1
+func TestRekey(t *testing.T) {
+	t.Run("rekey off", func(t *testing.T) {
+		store := newFaultyWatcher(memstore.New())
+		store.on("sight", func(context.Context) error { panic("nobody asked for it") })
+		a := newApp(t, core.Config{Store: store}, created)
+		requireResult(t, core.ResultCreated, a.post("key-1", order))
+		requireResult(t, core.ResultCreated, a.post("key-2", order))
+		require.Equal(t, 2, a.ran())
+	})
+	inBubble(t, "rekey report", func(t *testing.T) {
 		a := newApp(t, core.Config{Policy: rekeyPolicy(core.RekeyReport)}, created)
 		requireResult(t, core.ResultCreated, a.post("key-1", order))
 		a.requireTold(t, "claimed", "completed")
@@ -51,11 +49,7 @@ func TestRekeyReport(t *testing.T) {
 		requireResult(t, core.ResultCreated, a.postAs(core.Principal{Issuer: alice.Issuer, Subject: "bob"}, "key-1", order))
 		a.requireTold(t, "claimed", "completed")
 	})
-}
-
-// CONTRACT M-1, M-3
-func TestRekeyRefuse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "rekey refuse", func(t *testing.T) {
 		a := newApp(t, core.Config{Policy: rekeyPolicy(core.RekeyRefuse)}, created)
 		requireResult(t, core.ResultCreated, a.post("key-1", order))
 		for range 2 { // a repeat of what was refused is refused again
@@ -78,26 +72,16 @@ func TestRekeyRefuse(t *testing.T) {
 		requireProblem(t, a.post("key-2", order), http.StatusConflict, core.CodeSuspectedDuplicate)
 		requireResult(t, core.ResultReused, a.post("key-4", order))
 	})
-}
-
-// A key that is free again is no other key: the command that came to nothing may be repeated with it.
-//
-// CONTRACT R-6
-func TestRekeyAfterFreedKey(t *testing.T) {
-	a := newApp(t, core.Config{Policy: rekeyPolicy(core.RekeyRefuse)}, func(w http.ResponseWriter, r *http.Request) {
-		core.NotApplied(r.Context())
-		w.WriteHeader(http.StatusServiceUnavailable)
+	t.Run("a key that is free again is no other key: the command that came to nothing may be repeated with it", func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: rekeyPolicy(core.RekeyRefuse)}, func(w http.ResponseWriter, r *http.Request) {
+			core.NotApplied(r.Context())
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})
+		require.Equal(t, http.StatusServiceUnavailable, a.post("key-1", order).Code)
+		a.handler = created
+		requireResult(t, core.ResultCreated, a.post("key-1", order))
 	})
-	require.Equal(t, http.StatusServiceUnavailable, a.post("key-1", order).Code)
-	a.handler = created
-	requireResult(t, core.ResultCreated, a.post("key-1", order))
-}
-
-// What ran before refusing was switched on is replayed.
-//
-// CONTRACT M-3
-func TestRekeyNeverRefusesRepeats(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "what ran before refusing was switched on is replayed", func(t *testing.T) {
 		store := memstore.New()
 		reports := newApp(t, core.Config{Store: store, Policy: rekeyPolicy(core.RekeyReport)}, created)
 		refuses := newApp(t, core.Config{Store: store, Policy: rekeyPolicy(core.RekeyRefuse)}, created)
@@ -107,37 +91,34 @@ func TestRekeyNeverRefusesRepeats(t *testing.T) {
 		requireResult(t, core.ResultReused, refuses.post("key-2", order))
 		require.Equal(t, []core.EventKind{core.EventReplayed}, refuses.kinds())
 	})
-}
-
-// CONTRACT F-1
-func TestRekeyWithoutStore(t *testing.T) {
-	away := errors.New("away")
-	for policy, broken := range map[core.Rekey]bool{core.RekeyReport: false, core.RekeyRefuse: true} {
-		store := newFaultyWatcher(memstore.New())
-		store.on("sight", func(context.Context) error { return away })
-		a := newApp(t, core.Config{Store: store, Policy: rekeyPolicy(policy)}, created)
-		w := a.post("key-1", order)
-		require.ErrorIs(t, a.told()[0].Err, away)
-		if broken {
-			requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-			require.Equal(t, "2", w.Header().Get("Retry-After"))
-			require.Zero(t, a.ran())
-		} else {
-			requireResult(t, core.ResultCreated, w)
+	t.Run("rekey without store", func(t *testing.T) {
+		away := errors.New("away")
+		for policy, broken := range map[core.Rekey]bool{core.RekeyReport: false, core.RekeyRefuse: true} {
+			store := newFaultyWatcher(memstore.New())
+			store.on("sight", func(context.Context) error { return away })
+			a := newApp(t, core.Config{Store: store, Policy: rekeyPolicy(policy)}, created)
+			w := a.post("key-1", order)
+			require.ErrorIs(t, a.told()[0].Err, away)
+			if broken {
+				requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+				require.Equal(t, "2", w.Header().Get("Retry-After"))
+				require.Zero(t, a.ran())
+			} else {
+				requireResult(t, core.ResultCreated, w)
+			}
 		}
-	}
-}
+	})
+	t.Run("rekey configuration", func(t *testing.T) {
+		_, err := core.New(core.Config{Store: newFaultStore(memstore.New()), Policy: rekeyPolicy(core.RekeyReport)})
+		require.ErrorContains(t, err, "Policy: Rekey: needs a store that remembers commands")
+		_, err = core.New(core.Config{Store: memstore.New(), Policy: rekeyPolicy(core.RekeyRefuse + 1)})
+		require.ErrorContains(t, err, "Policy: Rekey: 3 is neither core.RekeyReport nor core.RekeyRefuse")
 
-func TestRekeyConfiguration(t *testing.T) {
-	_, err := core.New(core.Config{Store: newFaultStore(memstore.New()), Policy: rekeyPolicy(core.RekeyReport)})
-	require.ErrorContains(t, err, "Policy: Rekey: needs a store that remembers commands")
-	_, err = core.New(core.Config{Store: memstore.New(), Policy: rekeyPolicy(core.RekeyRefuse + 1)})
-	require.ErrorContains(t, err, "Policy: Rekey: 3 is neither core.RekeyReport nor core.RekeyRefuse")
-
-	idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Rekey: core.RekeyReport, RekeyWindow: time.Hour},
-		Routes: core.Routes{"POST /pay": {Recovery: core.Park}, "POST /quiet": {Recovery: core.Park, RekeyWindow: time.Minute}}})
-	require.NoError(t, err)
-	require.Equal(t, time.Hour, idem.Declared()[0].Policy.RekeyWindow)
-	require.Equal(t, time.Minute, idem.Declared()[1].Policy.RekeyWindow)
-	require.Equal(t, core.RekeyReport, idem.Declared()[1].Policy.Rekey)
+		idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Rekey: core.RekeyReport, RekeyWindow: time.Hour},
+			Routes: core.Routes{"POST /pay": {Recovery: core.Park}, "POST /quiet": {Recovery: core.Park, RekeyWindow: time.Minute}}})
+		require.NoError(t, err)
+		require.Equal(t, time.Hour, idem.Declared()[0].Policy.RekeyWindow)
+		require.Equal(t, time.Minute, idem.Declared()[1].Policy.RekeyWindow)
+		require.Equal(t, core.RekeyReport, idem.Declared()[1].Policy.Rekey)
+	})
 }

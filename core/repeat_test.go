@@ -208,23 +208,21 @@ func TestWhatWaitingComesTo(t *testing.T) {
 			w.WriteHeader(http.StatusConflict)
 		}, 418, "", 2},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := newApp(t, core.Config{Policy: wait, MaxWaiters: 1}, nil)
-				for _, key := range []string{"k-1", "k-2"} { // the place among the waiters is given back
-					a.handler = a.onceSlowly(test.first)
-					var wg sync.WaitGroup
-					wg.Go(func() { a.post(key, `{}`) })
-					synctest.Wait()
-					w := a.post(key, `{}`)
-					wg.Wait()
-					require.Equal(t, test.want, w.Code)
-					if test.code != "" {
-						requireProblem(t, w, test.want, test.code)
-					}
+		inBubble(t, name, func(t *testing.T) {
+			a := newApp(t, core.Config{Policy: wait, MaxWaiters: 1}, nil)
+			for _, key := range []string{"k-1", "k-2"} { // the place among the waiters is given back
+				a.handler = a.onceSlowly(test.first)
+				var wg sync.WaitGroup
+				wg.Go(func() { a.post(key, `{}`) })
+				synctest.Wait()
+				w := a.post(key, `{}`)
+				wg.Wait()
+				require.Equal(t, test.want, w.Code)
+				if test.code != "" {
+					requireProblem(t, w, test.want, test.code)
 				}
-				require.Equal(t, 2*test.runs, a.ran())
-			})
+			}
+			require.Equal(t, 2*test.runs, a.ran())
 		})
 	}
 }

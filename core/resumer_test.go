@@ -82,9 +82,9 @@ func TestRunResumesLostAttempts(t *testing.T) {
 	})
 }
 
-// CONTRACT X-2
-func TestRunLeavesRunningAttemptsAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// CONTRACT
+func TestRunLeavesAttemptsAlone(t *testing.T) {
+	inBubble(t, "Run leaves running attempts alone", func(t *testing.T) {
 		st := memstore.New()
 		module, err := core.New(core.Config{
 			Store: st, Policy: core.Policy{Recovery: core.Resume},
@@ -106,33 +106,9 @@ func TestRunLeavesRunningAttemptsAlone(t *testing.T) {
 		stop()
 		require.NoError(t, <-done)
 	})
-}
-
-// stale is a store whose list of what can be resumed is old: the records on it are free by now.
-type stale struct {
-	*memstore.Store
-	t     *testing.T
-	freed int
-}
-
-func (s *stale) List(ctx context.Context, q store.Query) ([]core.Record, error) {
-	records, err := s.Store.List(ctx, q)
-	if !q.Resumable {
-		return records, err
-	}
-	for _, rec := range records {
-		require.NoError(s.t, s.Release(ctx, rec.Ticket))
-		s.freed++
-	}
-	return records, err
-}
-
-// An operation that is freed before Run comes to it is not run again: its client was told that nothing was applied, and
-// may have sent the command with a new key.
-//
-// CONTRACT
-func TestRunLeavesFreedOperationsAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	// An operation that is freed before Run comes to it is not run again: its client was told that nothing was applied, and
+	// may have sent the command with a new key.
+	inBubble(t, "Run leaves freed operations alone", func(t *testing.T) {
 		store, resumed := &stale{Store: memstore.New(), t: t}, 0
 		module, err := core.New(core.Config{
 			Store: store, Policy: core.Policy{Recovery: core.Resume},
@@ -157,4 +133,23 @@ func TestRunLeavesFreedOperationsAlone(t *testing.T) {
 		require.Equal(t, 1, store.freed)
 		require.Zero(t, resumed)
 	})
+}
+
+// stale is a store whose list of what can be resumed is old: the records on it are free by now.
+type stale struct {
+	*memstore.Store
+	t     *testing.T
+	freed int
+}
+
+func (s *stale) List(ctx context.Context, q store.Query) ([]core.Record, error) {
+	records, err := s.Store.List(ctx, q)
+	if !q.Resumable {
+		return records, err
+	}
+	for _, rec := range records {
+		require.NoError(s.t, s.Release(ctx, rec.Ticket))
+		s.freed++
+	}
+	return records, err
 }

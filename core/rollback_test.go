@@ -31,27 +31,125 @@ func writes(code, n int) http.HandlerFunc {
 	}
 }
 
-// From the first byte above the cap on, the handler learns that its answer is lost.
-//
-// CONTRACT R-4
-func TestWritingAboveTheCapOfRollback(t *testing.T) {
-	var errs []error
-	a := newRowsApp(t, core.Config{Policy: core.Policy{MaxAnswer: 10}}, books(func(w http.ResponseWriter, _ *http.Request) {
-		for _, piece := range []string{"0123456789", "x", "y"} {
-			_, err := w.Write([]byte(piece))
-			_, errOfString := io.WriteString(w, "")
-			errs = append(errs, err, errOfString)
+// CONTRACT R-4, R-5, X-1, M-2, M-1, X-6, M-6
+func TestRollbackAttempts(t *testing.T) {
+	t.Run("from the first byte above the cap on, the handler learns that its answer is lost", func(t *testing.T) {
+		var errs []error
+		a := newRowsApp(t, core.Config{Policy: core.Policy{MaxAnswer: 10}}, books(func(w http.ResponseWriter, _ *http.Request) {
+			for _, piece := range []string{"0123456789", "x", "y"} {
+				_, err := w.Write([]byte(piece))
+				_, errOfString := io.WriteString(w, "")
+				errs = append(errs, err, errOfString)
+			}
+		}))
+		requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeAnswerTooLarge)
+		for i, err := range errs {
+			if i < 2 {
+				require.NoError(t, err, "exactly at the cap")
+			} else {
+				require.ErrorContains(t, err, "above MaxAnswer")
+			}
 		}
-	}))
-	requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeAnswerTooLarge)
-	for i, err := range errs {
-		if i < 2 {
-			require.NoError(t, err, "exactly at the cap")
-		} else {
-			require.ErrorContains(t, err, "above MaxAnswer")
+		require.Len(t, errs, 6)
+	})
+	t.Run("Rollback does not stream", func(t *testing.T) {
+		store := newRowsApp(t, core.Config{}, created).store
+		_, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Rollback, Streaming: true}})
+		require.ErrorContains(t, err, "Policy: Streaming: no byte of a Rollback route leaves before COMMIT")
+	})
+	t.Run("Rollback survives the client going away", func(t *testing.T) {
+		ctx, hangUp := context.WithCancel(t.Context())
+		a := newRowsApp(t, core.Config{}, books(func(w http.ResponseWriter, r *http.Request) {
+			hangUp()
+			created(w, r)
+		}))
+		a.post("k-1", `{}`, withContext(ctx))
+		require.Equal(t, 1, a.rows())
+		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+	})
+	t.Run("the record of a running attempt is not visible to others before it commits", func(t *testing.T) {
+		entered, leave := make(chan struct{}), make(chan struct{})
+		a := newRowsApp(t, core.Config{}, books(func(w http.ResponseWriter, r *http.Request) {
+			close(entered)
+			<-leave
+			created(w, r)
+		}))
+		var wg sync.WaitGroup
+		wg.Go(func() { a.post("k-1", `{}`) })
+		<-entered
+		for _, command := range []string{`{}`, `{"another":1}`} {
+			w := a.post("k-1", command)
+			requireProblem(t, w, http.StatusConflict, core.CodeInFlight)
+			require.Equal(t, "2", w.Header().Get("Retry-After"))
 		}
-	}
-	require.Len(t, errs, 6)
+		close(leave)
+		wg.Wait()
+		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		requireProblem(t, a.post("k-1", `{"another":1}`), http.StatusConflict, core.CodeKeyReused)
+		require.Equal(t, 1, a.rows())
+	})
+	t.Run("what the handler has left behind ends with it", func(t *testing.T) {
+		var seen context.Context
+		a := newRowsApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
+			seen = r.Context()
+			deadline, ok := seen.Deadline()
+			require.True(t, ok)
+			require.WithinDuration(t, time.Now().Add(store.DefaultDeadline), deadline, 10*time.Second)
+			books(created)(w, r)
+		})
+		a.post("k-1", `{}`)
+		require.ErrorIs(t, seen.Err(), context.Canceled)
+		require.Error(t, gormstore.Tx(seen).Create(&booking{Name: "late"}).Error)
+		require.Equal(t, 1, a.rows())
+	})
+	// A handler that goes on after its deadline has no transaction any more: the key is free while it still runs.
+	t.Run("Rollback at the deadline waits for no handler", func(t *testing.T) {
+		a := newRowsApp(t, core.Config{Policy: core.Policy{Deadline: time.Second}}, nil)
+		tookOver := mustrun.New(t)
+		a.handler = books(func(w http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			a.handler = books(created)
+			require.Eventually(t, func() bool {
+				return a.post("k-1", `{}`).Header().Get("Idempotency-Result") == "created"
+			}, 10*time.Second, 10*time.Millisecond)
+			tookOver()
+			created(w, r)
+		})
+		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeRolledBack)
+		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		require.Equal(t, 1, a.rows())
+	})
+	// The record of another attempt stands in the way of this one's: everything is undone, and the client is told what a
+	// repeat is told.
+	t.Run("Rollback that loses is a repeat", func(t *testing.T) {
+		inner := false
+		a := newRowsApp(t, core.Config{}, books(func(w http.ResponseWriter, _ *http.Request) {
+			if inner {
+				w.WriteHeader(http.StatusAccepted)
+				return
+			}
+			w.WriteHeader(http.StatusUnauthorized)
+		}))
+		a.faults.on("end", func(context.Context) error {
+			if inner {
+				return nil
+			}
+			inner = true // the other attempt, once this one is rolled back
+			require.Equal(t, http.StatusAccepted, a.post("k-1", `{}`).Code)
+			return core.ErrStale
+		})
+		w := a.post("k-1", `{}`)
+		require.Equal(t, http.StatusAccepted, w.Code, w.Body)
+		require.Equal(t, "reused", w.Header().Get("Idempotency-Result"))
+		require.Equal(t, 1, a.rows())
+
+		a.faults.on("end", func(context.Context) error { return core.ErrStale })
+		requireProblem(t, a.post("k-2", `{}`), http.StatusConflict, core.CodeInFlight)
+		require.Equal(t, 1, a.rows())
+
+		a.faults.on("find", func(context.Context) error { return errAway })
+		requireProblem(t, a.post("k-3", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+	})
 }
 
 // tooLarge answers with a status and more than MaxAnswer, in pieces of which the last would fit again.
@@ -210,13 +308,6 @@ func TestConflictWinsOverTheAnswer(t *testing.T) {
 	}
 }
 
-// CONTRACT R-4
-func TestRollbackDoesNotStream(t *testing.T) {
-	store := newRowsApp(t, core.Config{}, created).store
-	_, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Rollback, Streaming: true}})
-	require.ErrorContains(t, err, "Policy: Streaming: no byte of a Rollback route leaves before COMMIT")
-}
-
 // The handler is not abandoned: it may end whenever it likes, but nothing of it is kept.
 //
 // CONTRACT X-1, X-0, X-11
@@ -255,18 +346,6 @@ func TestRollbackAtTheDeadline(t *testing.T) {
 			require.Equal(t, 1, a.rows())
 		})
 	}
-}
-
-// CONTRACT R-5, X-1
-func TestRollbackSurvivesTheClientGoingAway(t *testing.T) {
-	ctx, hangUp := context.WithCancel(t.Context())
-	a := newRowsApp(t, core.Config{}, books(func(w http.ResponseWriter, r *http.Request) {
-		hangUp()
-		created(w, r)
-	}))
-	a.post("k-1", `{}`, withContext(ctx))
-	require.Equal(t, 1, a.rows())
-	require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 }
 
 // CONTRACT R-2, X-4, X-0, F-1
@@ -308,101 +387,4 @@ func TestErrorsAroundTheTransaction(t *testing.T) {
 			require.Equal(t, test.rows, a.rows())
 		})
 	}
-}
-
-// The record of a running attempt is not visible to others before it commits.
-//
-// CONTRACT M-2, M-1
-func TestRepeatOfARunningRollback(t *testing.T) {
-	entered, leave := make(chan struct{}), make(chan struct{})
-	a := newRowsApp(t, core.Config{}, books(func(w http.ResponseWriter, r *http.Request) {
-		close(entered)
-		<-leave
-		created(w, r)
-	}))
-	var wg sync.WaitGroup
-	wg.Go(func() { a.post("k-1", `{}`) })
-	<-entered
-	for _, command := range []string{`{}`, `{"another":1}`} {
-		w := a.post("k-1", command)
-		requireProblem(t, w, http.StatusConflict, core.CodeInFlight)
-		require.Equal(t, "2", w.Header().Get("Retry-After"))
-	}
-	close(leave)
-	wg.Wait()
-	require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-	requireProblem(t, a.post("k-1", `{"another":1}`), http.StatusConflict, core.CodeKeyReused)
-	require.Equal(t, 1, a.rows())
-}
-
-// What the handler has left behind ends with it.
-//
-// CONTRACT X-1, X-6
-func TestContextOfARollbackEndsWithIt(t *testing.T) {
-	var seen context.Context
-	a := newRowsApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
-		seen = r.Context()
-		deadline, ok := seen.Deadline()
-		require.True(t, ok)
-		require.WithinDuration(t, time.Now().Add(store.DefaultDeadline), deadline, 10*time.Second)
-		books(created)(w, r)
-	})
-	a.post("k-1", `{}`)
-	require.ErrorIs(t, seen.Err(), context.Canceled)
-	require.Error(t, gormstore.Tx(seen).Create(&booking{Name: "late"}).Error)
-	require.Equal(t, 1, a.rows())
-}
-
-// A handler that goes on after its deadline has no transaction any more: the key is free while it still runs.
-//
-// CONTRACT X-1, R-5
-func TestRollbackAtTheDeadlineWaitsForNoHandler(t *testing.T) {
-	a := newRowsApp(t, core.Config{Policy: core.Policy{Deadline: time.Second}}, nil)
-	tookOver := mustrun.New(t)
-	a.handler = books(func(w http.ResponseWriter, r *http.Request) {
-		<-r.Context().Done()
-		a.handler = books(created)
-		require.Eventually(t, func() bool {
-			return a.post("k-1", `{}`).Header().Get("Idempotency-Result") == "created"
-		}, 10*time.Second, 10*time.Millisecond)
-		tookOver()
-		created(w, r)
-	})
-	requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeRolledBack)
-	require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-	require.Equal(t, 1, a.rows())
-}
-
-// The record of another attempt stands in the way of this one's: everything is undone, and the client is told what a repeat
-// is told.
-//
-// CONTRACT M-6
-func TestRollbackThatLosesIsARepeat(t *testing.T) {
-	inner := false
-	a := newRowsApp(t, core.Config{}, books(func(w http.ResponseWriter, _ *http.Request) {
-		if inner {
-			w.WriteHeader(http.StatusAccepted)
-			return
-		}
-		w.WriteHeader(http.StatusUnauthorized)
-	}))
-	a.faults.on("end", func(context.Context) error {
-		if inner {
-			return nil
-		}
-		inner = true // the other attempt, once this one is rolled back
-		require.Equal(t, http.StatusAccepted, a.post("k-1", `{}`).Code)
-		return core.ErrStale
-	})
-	w := a.post("k-1", `{}`)
-	require.Equal(t, http.StatusAccepted, w.Code, w.Body)
-	require.Equal(t, "reused", w.Header().Get("Idempotency-Result"))
-	require.Equal(t, 1, a.rows())
-
-	a.faults.on("end", func(context.Context) error { return core.ErrStale })
-	requireProblem(t, a.post("k-2", `{}`), http.StatusConflict, core.CodeInFlight)
-	require.Equal(t, 1, a.rows())
-
-	a.faults.on("find", func(context.Context) error { return errAway })
-	requireProblem(t, a.post("k-3", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
 }

@@ -42,8 +42,8 @@ func (a *app) of(kind core.EventKind) (events []core.Event) {
 }
 
 // CONTRACT T-3
-func TestRunSweepsInBatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestRunSweeps(t *testing.T) {
+	inBubble(t, "Run sweeps in batches", func(t *testing.T) {
 		st := newFaultStore(memstore.New())
 		var sweeps list[time.Time]
 		st.on("sweep", func(context.Context) error { sweeps.add(time.Now()); return nil })
@@ -81,23 +81,7 @@ func TestRunSweepsInBatches(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		require.Equal(t, times, sweeps.all(), "stopped")
 	})
-}
-
-// halfSwept is a store of which a part of each sweep fails.
-type halfSwept struct{ core.Store }
-
-var errHalf = errors.New("a part of the sweep failed")
-
-func (s halfSwept) Sweep(ctx context.Context, limit int, w store.Window) (store.Swept, error) {
-	swept, err := s.Store.Sweep(ctx, limit, w)
-	return swept, errors.Join(err, errHalf)
-}
-
-// What can be swept is swept, and the error is told once and not with each batch.
-//
-// CONTRACT T-3
-func TestRunSweepsBesideAnError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "what can be swept is swept, and the error is told once and not with each batch", func(t *testing.T) {
 		a := newApp(t, core.Config{Store: halfSwept{memstore.New()}, SweepBatch: 2, SweepEvery: time.Hour}, created)
 		for i := range 5 {
 			a.post("k-"+strconv.Itoa(i), `{}`)
@@ -115,11 +99,7 @@ func TestRunSweepsBesideAnError(t *testing.T) {
 		require.Len(t, failed, 1)
 		require.ErrorIs(t, failed[0].Err, errHalf)
 	})
-}
-
-// CONTRACT T-3
-func TestRunRestsBetweenBatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "Run rests between batches", func(t *testing.T) {
 		st := newFaultStore(memstore.New())
 		var sweeps list[time.Time]
 		a := newApp(t, core.Config{Store: st, SweepBatch: 2, SweepEvery: time.Hour}, created)
@@ -151,31 +131,25 @@ func TestRunRestsBetweenBatches(t *testing.T) {
 		stop()
 		require.Equal(t, began, time.Now(), "Run ends also while it rests")
 	})
-}
-
-// CONTRACT T-3
-func TestBatchesFollowTheStore(t *testing.T) {
-	for _, tt := range []struct {
-		each time.Duration // what the store needs for a record
-		want int
-	}{
-		{10 * time.Microsecond, 500}, {50 * time.Microsecond, 200}, {time.Millisecond, 10}, {time.Second, 10},
-	} {
-		batch := 100
-		for range 10 {
-			next := core.NextBatch(batch, time.Duration(batch)*tt.each, 500)
-			require.LessOrEqual(t, next, 2*batch)
-			require.GreaterOrEqual(t, next, min(10, batch/2))
-			batch = next
+	t.Run("batches follow the store", func(t *testing.T) {
+		for _, tt := range []struct {
+			each time.Duration // what the store needs for a record
+			want int
+		}{
+			{10 * time.Microsecond, 500}, {50 * time.Microsecond, 200}, {time.Millisecond, 10}, {time.Second, 10},
+		} {
+			batch := 100
+			for range 10 {
+				next := core.NextBatch(batch, time.Duration(batch)*tt.each, 500)
+				require.LessOrEqual(t, next, 2*batch)
+				require.GreaterOrEqual(t, next, min(10, batch/2))
+				batch = next
+			}
+			require.Equal(t, tt.want, batch, "%s for each record", tt.each)
 		}
-		require.Equal(t, tt.want, batch, "%s for each record", tt.each)
-	}
-	require.Equal(t, 2, core.NextBatch(2, time.Hour, 2))
-}
-
-// CONTRACT T-3
-func TestRunSurvivesErrors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+		require.Equal(t, 2, core.NextBatch(2, time.Hour, 2))
+	})
+	inBubble(t, "Run survives errors", func(t *testing.T) {
 		st := newFaultStore(memstore.New())
 		st.on("sweep", func(context.Context) error { return errAway })
 		var asked list[core.ID]
@@ -198,11 +172,7 @@ func TestRunSurvivesErrors(t *testing.T) {
 		require.Greater(t, len(asked.all()), 1, "it asks again")
 		require.Len(t, a.of(core.EventFailed), 1+len(asked.all()))
 	})
-}
-
-// CONTRACT T-3
-func TestRunIsStoppedByItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "Run is stopped by its context", func(t *testing.T) {
 		store := newFaultStore(memstore.New())
 		store.on("sweep", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 		a := newApp(t, core.Config{Store: store}, created)
@@ -219,11 +189,45 @@ func TestRunIsStoppedByItsContext(t *testing.T) {
 		store.on("sweep", func(context.Context) error { panic("with a context that is over") })
 		require.NoError(t, a.module.Run(over))
 	})
+	inBubble(t, "Run while the list is away", func(t *testing.T) {
+		a := newApp(t, core.Config{Store: listAway{memstore.New()}, Reconcile: func(context.Context, core.Record) (*core.Decision, error) {
+			t.Error("there is nothing to ask about")
+			return nil, nil
+		}}, created)
+		a.start()()
+		failed := a.of(core.EventFailed)
+		require.Len(t, failed, 1)
+		require.ErrorIs(t, failed[0].Err, errAway)
+	})
+	inBubble(t, "a sweep that is held up is told once an hour", func(t *testing.T) {
+		a := newApp(t, core.Config{Store: heldUp{memstore.New(), time.Now()}}, created)
+		stop := a.start()
+		time.Sleep(14 * time.Minute)
+		synctest.Wait()
+		require.Empty(t, a.of(core.EventSweepHeldUp))
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		told := a.of(core.EventSweepHeldUp)
+		require.Len(t, told, 3)
+		require.Regexp(t, "for 1[5-9]m", told[0].Err, "at the first sweep after a quarter of an hour; Run's pauses are random")
+		require.Regexp(t, "for 2h", told[2].Err)
+		stop()
+	})
 }
 
-// CONTRACT F-1
-func TestRunReleasesWhatCouldNotBeReleased(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// halfSwept is a store of which a part of each sweep fails.
+type halfSwept struct{ core.Store }
+
+var errHalf = errors.New("a part of the sweep failed")
+
+func (s halfSwept) Sweep(ctx context.Context, limit int, w store.Window) (store.Swept, error) {
+	swept, err := s.Store.Sweep(ctx, limit, w)
+	return swept, errors.Join(err, errHalf)
+}
+
+// CONTRACT F-1, X-2
+func TestOrphans(t *testing.T) {
+	inBubble(t, "Run releases what could not be released", func(t *testing.T) {
 		store := newFaultStore(memstore.New())
 		away := func(context.Context) error { return errAway }
 		store.on("after claim", away)
@@ -249,11 +253,7 @@ func TestRunReleasesWhatCouldNotBeReleased(t *testing.T) {
 			require.Equal(t, "created", a.post("k-"+strconv.Itoa(i), `{}`).Header().Get("Idempotency-Result"))
 		}
 	})
-}
-
-// CONTRACT F-1, X-2
-func TestReleaseOfAnOrphanThatIsAnothersByNow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "release of an orphan that is anothers by now", func(t *testing.T) {
 		store := newFaultStore(memstore.New())
 		away := func(context.Context) error { return errAway }
 		store.on("claim", away) // it has not landed
@@ -270,8 +270,8 @@ func TestReleaseOfAnOrphanThatIsAnothersByNow(t *testing.T) {
 }
 
 // CONTRACT X-7, T-4
-func TestReconciler(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestReconcilers(t *testing.T) {
+	inBubble(t, "reconciler", func(t *testing.T) {
 		st := memstore.New()
 		var asked list[core.ID]
 		decisions := map[core.ID]*core.Decision{}
@@ -319,11 +319,7 @@ func TestReconciler(t *testing.T) {
 		require.Len(t, history, 1)
 		require.Equal(t, "the provider has it", history[0].Why)
 	})
-}
-
-// CONTRACT X-7, T-4
-func TestReconcilerWaitsForLeaseAndDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "reconciler waits for lease and deadline", func(t *testing.T) {
 		st := memstore.New()
 		// The process that ran this attempt is gone.
 		claimed, err := st.Claim(t.Context(), store.Claim{ID: core.Scoping{}.RecordID(alice, "k-1"), Owner: store.Owner{1},
@@ -344,14 +340,9 @@ func TestReconcilerWaitsForLeaseAndDeadline(t *testing.T) {
 		require.False(t, asked.all()[0].Now.Before(claimed.Record.Deadline))
 		require.Empty(t, a.of(core.EventFailed))
 	})
-}
-
-// A decision of the reconciler is about the attempt that it was asked about. While it asks the provider, an operator frees the
-// key, and a repeat runs: its outcome is unknown, too, but nobody has asked for it.
-//
-// CONTRACT X-7
-func TestReconcilerDecidesAboutOneAttempt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	// A decision of the reconciler is about the attempt that it was asked about. While it asks the provider, an operator
+	// frees the key, and a repeat runs: its outcome is unknown, too, but nobody has asked for it.
+	inBubble(t, "reconciler decides about one attempt", func(t *testing.T) {
 		st := memstore.New()
 		var other *app
 		asked := 0
@@ -379,11 +370,7 @@ func TestReconcilerDecidesAboutOneAttempt(t *testing.T) {
 		require.Equal(t, 2, other.runs, "a third would be an execution without proof")
 		require.Empty(t, a.of(core.EventFailed), "it is asked again")
 	})
-}
-
-// CONTRACT X-7
-func TestReconcilersOfTwoInstances(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "reconcilers of two instances", func(t *testing.T) {
 		st := memstore.New()
 		var other *app
 		decision := &core.Decision{Who: "reconciler", Why: "unknown to the provider"}
@@ -404,20 +391,6 @@ func TestReconcilersOfTwoInstances(t *testing.T) {
 	})
 }
 
-// CONTRACT T-3
-func TestRunWhileTheListIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newApp(t, core.Config{Store: listAway{memstore.New()}, Reconcile: func(context.Context, core.Record) (*core.Decision, error) {
-			t.Error("there is nothing to ask about")
-			return nil, nil
-		}}, created)
-		a.start()()
-		failed := a.of(core.EventFailed)
-		require.Len(t, failed, 1)
-		require.ErrorIs(t, failed[0].Err, errAway)
-	})
-}
-
 // listAway is a store that cannot be listed.
 type listAway struct{ core.Store }
 
@@ -435,22 +408,4 @@ func (s heldUp) Sweep(ctx context.Context, limit int, w store.Window) (store.Swe
 	swept, err := s.Store.Sweep(ctx, limit, w)
 	swept.HeldUp = time.Since(s.since)
 	return swept, err
-}
-
-// CONTRACT T-3
-func TestASweepThatIsHeldUpIsToldOnceAnHour(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newApp(t, core.Config{Store: heldUp{memstore.New(), time.Now()}}, created)
-		stop := a.start()
-		time.Sleep(14 * time.Minute)
-		synctest.Wait()
-		require.Empty(t, a.of(core.EventSweepHeldUp))
-		time.Sleep(3 * time.Hour)
-		synctest.Wait()
-		told := a.of(core.EventSweepHeldUp)
-		require.Len(t, told, 3)
-		require.Regexp(t, "for 1[5-9]m", told[0].Err, "at the first sweep after a quarter of an hour; Run's pauses are random")
-		require.Regexp(t, "for 2h", told[2].Err)
-		stop()
-	})
 }

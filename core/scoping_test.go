@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/auth19/idem/core"
@@ -62,20 +61,16 @@ func (silentKeeper) KeepScoping(context.Context, string, string) (string, error)
 
 func (silentKeeper) AdoptScoping(context.Context, string, string) error { return errSilent }
 
-// CONTRACT S-4
-func TestScopingThatCannotBeRead(t *testing.T) {
-	a := newApp(t, core.Config{Store: silentKeeper{memstore.New()}}, created)
-	require.ErrorIs(t, a.module.CheckScoping(t.Context()), errSilent)
-	require.ErrorIs(t, a.module.AdoptScoping(t.Context()), errSilent)
-	requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-	require.Zero(t, a.ran())
-}
-
-// Two services share the tables: neither finds, replays or settles what is the other's.
-//
-// CONTRACT S-4, S-5
-func TestTwoServicesInOneStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// CONTRACT S-4, S-5, O-2, M-7, X-7
+func TestScopings(t *testing.T) {
+	t.Run("Scoping that cannot be read", func(t *testing.T) {
+		a := newApp(t, core.Config{Store: silentKeeper{memstore.New()}}, created)
+		require.ErrorIs(t, a.module.CheckScoping(t.Context()), errSilent)
+		require.ErrorIs(t, a.module.AdoptScoping(t.Context()), errSilent)
+		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		require.Zero(t, a.ran())
+	})
+	inBubble(t, "two services share the tables: neither finds, replays or settles what is the other's", func(t *testing.T) {
 		st := memstore.New()
 		ofShop, ofWallet := core.Scoping{Namespace: "shop"}, core.Scoping{Namespace: "wallet"}
 		shop := newOpsApp(t, core.Config{Store: st, Scoping: ofShop}, status(http.StatusBadGateway))
@@ -95,34 +90,28 @@ func TestTwoServicesInOneStore(t *testing.T) {
 		require.ErrorIs(t, err, core.ErrNotFound)
 		require.Contains(t, shop.operations(supervisor, "").Body.String(), id.String())
 	})
-}
+	t.Run("what Scoping requires", func(t *testing.T) {
+		whole := core.Principal{Issuer: alice.Issuer, Tenant: "t", Client: "web", Subject: alice.Subject, Roles: alice.Roles}
+		noTenant, noClient, mobile := whole, whole, whole
+		noTenant.Tenant, noClient.Client, mobile.Client = "", "", "mobile"
 
-// CONTRACT S-4, O-2
-func TestWhatScopingRequires(t *testing.T) {
-	whole := core.Principal{Issuer: alice.Issuer, Tenant: "t", Client: "web", Subject: alice.Subject, Roles: alice.Roles}
-	noTenant, noClient, mobile := whole, whole, whole
-	noTenant.Tenant, noClient.Client, mobile.Client = "", "", "mobile"
+		strict := newApp(t, core.Config{Scoping: core.Scoping{RequireTenant: true, RequireClient: true}}, created)
+		for _, p := range []core.Principal{noTenant, noClient, alice} {
+			w := strict.postAs(p, "k-1", `{}`)
+			requireProblem(t, w, http.StatusUnauthorized, core.CodeUnauthenticated)
+			require.Equal(t, "Bearer", w.Header().Get("WWW-Authenticate"))
+			requireProblem(t, strict.operation(p, idOf("k-1")), http.StatusUnauthorized, core.CodeUnauthenticated)
+		}
+		require.Equal(t, http.StatusCreated, strict.postAs(whole, "k-1", `{}`).Code)
+		require.Equal(t, "created", strict.postAs(mobile, "k-1", `{}`).Header().Get("Idempotency-Result"), "another client")
+		require.Equal(t, "reused", strict.postAs(whole, "k-1", `{}`).Header().Get("Idempotency-Result"))
 
-	strict := newApp(t, core.Config{Scoping: core.Scoping{RequireTenant: true, RequireClient: true}}, created)
-	for _, p := range []core.Principal{noTenant, noClient, alice} {
-		w := strict.postAs(p, "k-1", `{}`)
-		requireProblem(t, w, http.StatusUnauthorized, core.CodeUnauthenticated)
-		require.Equal(t, "Bearer", w.Header().Get("WWW-Authenticate"))
-		requireProblem(t, strict.operation(p, idOf("k-1")), http.StatusUnauthorized, core.CodeUnauthenticated)
-	}
-	require.Equal(t, http.StatusCreated, strict.postAs(whole, "k-1", `{}`).Code)
-	require.Equal(t, "created", strict.postAs(mobile, "k-1", `{}`).Header().Get("Idempotency-Result"), "another client")
-	require.Equal(t, "reused", strict.postAs(whole, "k-1", `{}`).Header().Get("Idempotency-Result"))
-
-	lax := newApp(t, core.Config{}, created)
-	require.Equal(t, "created", lax.postAs(whole, "k-1", `{}`).Header().Get("Idempotency-Result"))
-	require.Equal(t, "reused", lax.postAs(mobile, "k-1", `{}`).Header().Get("Idempotency-Result"), "the client does not count")
-	require.Equal(t, "created", lax.postAs(noTenant, "k-1", `{}`).Header().Get("Idempotency-Result"), "the tenant does")
-}
-
-// CONTRACT S-5, M-7, X-7
-func TestOperatorsSeeTheirOwnRealm(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+		lax := newApp(t, core.Config{}, created)
+		require.Equal(t, "created", lax.postAs(whole, "k-1", `{}`).Header().Get("Idempotency-Result"))
+		require.Equal(t, "reused", lax.postAs(mobile, "k-1", `{}`).Header().Get("Idempotency-Result"), "the client does not count")
+		require.Equal(t, "created", lax.postAs(noTenant, "k-1", `{}`).Header().Get("Idempotency-Result"), "the tenant does")
+	})
+	inBubble(t, "operators see their own realm", func(t *testing.T) {
 		callers := []core.Principal{
 			{Issuer: "i", Subject: "s"}, {Issuer: "i", Tenant: "t", Subject: "s"}, {Issuer: "i", Tenant: "u", Subject: "s"},
 			{Issuer: "j", Subject: "s"}, {Issuer: "j", Tenant: "t", Subject: "s"},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -85,221 +84,183 @@ func TestResultOfACallOutlivesItsSegment(t *testing.T) {
 		},
 		"Failed": func(ctx context.Context) (int, error) { core.Failed(ctx); return http.StatusOK, nil },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var p charger
-				rows, fail := 0, true
-				a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-					if _, err := charge(ctx, &p, window); err != nil {
-						return 0, err
-					}
-					_, err := core.Step(ctx, "1", func(context.Context) (int, error) { rows++; return 0, nil })
-					if err == nil && fail {
-						return end(ctx)
-					}
-					return http.StatusCreated, err
-				})
-				func() {
-					defer func() { _ = recover() }()
-					require.NotEqual(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-				}()
-				fail = false
-				require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "at once")
-				p.requireOneCharge(t, 1)
-				require.Equal(t, 2, rows, "the rows behind the call were undone, and are written again")
+		inBubble(t, name, func(t *testing.T) {
+			var p charger
+			rows, fail := 0, true
+			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+				if _, err := charge(ctx, &p, window); err != nil {
+					return 0, err
+				}
+				_, err := core.Step(ctx, "1", func(context.Context) (int, error) { rows++; return 0, nil })
+				if err == nil && fail {
+					return end(ctx)
+				}
+				return http.StatusCreated, err
 			})
+			func() {
+				defer func() { _ = recover() }()
+				require.NotEqual(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+			}()
+			fail = false
+			require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "at once")
+			p.requireOneCharge(t, 1)
+			require.Equal(t, 2, rows, "the rows behind the call were undone, and are written again")
 		})
 	}
 }
 
-// An error of a step loses its segment. Later steps, calls and checkpoints fail at once, and a success does not leave; a 4xx
-// before the first commit is recorded, behind it it is not.
-//
-// CONTRACT X-16, X-0
-func TestLostSegment(t *testing.T) {
-	for _, behindCall := range []bool{false, true} {
-		for status, want := range map[int]int{
-			http.StatusCreated: http.StatusInternalServerError, http.StatusPaymentRequired: http.StatusPaymentRequired,
-		} {
-			store := newSealing()
-			a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
-				if behindCall {
-					require.NoError(t, store.call(ctx, "charge", window))
-				}
-				require.ErrorIs(t, book(ctx, "1", errProvider), errProvider)
-				require.ErrorIs(t, book(ctx, "2", nil), core.ErrSegmentLost)
-				require.ErrorIs(t, book(ctx, "2", nil), errProvider, "it says why")
-				require.ErrorIs(t, store.call(ctx, "ship", window), core.ErrSegmentLost)
-				require.ErrorIs(t, core.Checkpoint(ctx), core.ErrSegmentLost)
-				return status, nil
-			})
-			first := a.post("k-1", `{}`)
-			require.Equal(t, want, first.Code)
-			require.NotContains(t, store.log.all(), "ship")
-			recorded := status == http.StatusPaymentRequired && !behindCall
-			require.Equal(t, recorded, first.Header().Get("Idempotency-Result") == "created")
-			require.Equal(t, behindCall, first.Header().Get("Idempotency-Result") == core.ResultUnknown)
-			require.Equal(t, recorded, a.post("k-1", `{}`).Header().Get("Idempotency-Result") == "reused")
-		}
-	}
-}
-
-// A commit at a call that is refused loses the segment; one that is unknown lets nothing begin, and the client is told so.
-//
-// CONTRACT X-16, X-3
-func TestCommitAtACallThatFails(t *testing.T) {
-	for _, test := range []struct {
-		err  error
-		want int
-		code core.Code
-	}{
-		{core.ErrRetryable, http.StatusServiceUnavailable, core.CodeRolledBack},
-		{core.ErrAborted, http.StatusInternalServerError, core.CodeTransactionAborted},
-		{core.ErrUnconfirmed, http.StatusServiceUnavailable, core.CodeCommitUnconfirmed},
-		{core.ErrClock, http.StatusServiceUnavailable, core.CodeStoreUnavailable},
-	} {
-		for _, status := range []int{http.StatusCreated, http.StatusUnprocessableEntity} { // it counts for nothing what the handler says
-			store := newSealing()
-			store.on("start", func(context.Context) error { return test.err })
-			a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
-				require.ErrorIs(t, store.call(ctx, "charge", window), test.err)
-				require.ErrorIs(t, book(ctx, "1", nil), core.ErrSegmentLost)
-				return status, nil
-			})
-			if w := a.post("k-1", `{}`); status >= 400 && errors.Is(test.err, core.ErrAborted) { // a refusal of the command
-				require.Equal(t, status, w.Code)
-				require.Equal(t, "created", w.Header().Get("Idempotency-Result"))
-			} else {
-				requireProblem(t, w, test.want, test.code)
-			}
-			require.NotContains(t, store.log.all(), "charge", "the call has not left")
-		}
-	}
-}
-
-// A step may fail with any error, those of the store's own ends too: they say nothing about this segment.
-//
-// CONTRACT X-16
-func TestErrorsOfAStepAreItsOwn(t *testing.T) {
-	for _, err := range []error{core.ErrUnconfirmed, core.ErrStale, store.ErrEnded, core.ErrRetryable, core.ErrClock} {
+// CONTRACT X-16, X-0, X-3
+func TestSegmentsThatAreLost(t *testing.T) {
+	// An error of a step loses its segment. Later steps, calls and checkpoints fail at once, and a success does not leave; a
+	// 4xx before the first commit is recorded, behind it it is not.
+	t.Run("lost segment", func(t *testing.T) {
 		for _, behindCall := range []bool{false, true} {
-			store := newSealing()
-			a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
-				if behindCall {
-					require.NoError(t, store.call(ctx, "charge", window))
-				}
-				return 0, book(ctx, "1", err)
-			})
-			for range 2 {
-				w := a.post("k-1", `{}`)
-				require.Equal(t, http.StatusInternalServerError, w.Code)
-				require.Contains(t, w.Body.String(), err.Error(), "the handler's own answer")
+			for status, want := range map[int]int{
+				http.StatusCreated: http.StatusInternalServerError, http.StatusPaymentRequired: http.StatusPaymentRequired,
+			} {
+				store := newSealing()
+				a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
+					if behindCall {
+						require.NoError(t, store.call(ctx, "charge", window))
+					}
+					require.ErrorIs(t, book(ctx, "1", errProvider), errProvider)
+					require.ErrorIs(t, book(ctx, "2", nil), core.ErrSegmentLost)
+					require.ErrorIs(t, book(ctx, "2", nil), errProvider, "it says why")
+					require.ErrorIs(t, store.call(ctx, "ship", window), core.ErrSegmentLost)
+					require.ErrorIs(t, core.Checkpoint(ctx), core.ErrSegmentLost)
+					return status, nil
+				})
+				first := a.post("k-1", `{}`)
+				require.Equal(t, want, first.Code)
+				require.NotContains(t, store.log.all(), "ship")
+				recorded := status == http.StatusPaymentRequired && !behindCall
+				require.Equal(t, recorded, first.Header().Get("Idempotency-Result") == "created")
+				require.Equal(t, behindCall, first.Header().Get("Idempotency-Result") == core.ResultUnknown)
+				require.Equal(t, recorded, a.post("k-1", `{}`).Header().Get("Idempotency-Result") == "reused")
 			}
-			require.Equal(t, 2, a.ran(), "the next attempt begins at once")
 		}
-	}
+	})
+	// A commit at a call that is refused loses the segment; one that is unknown lets nothing begin, and the client is told
+	// so.
+	t.Run("commit at a call that fails", func(t *testing.T) {
+		for _, test := range []struct {
+			err  error
+			want int
+			code core.Code
+		}{
+			{core.ErrRetryable, http.StatusServiceUnavailable, core.CodeRolledBack},
+			{core.ErrAborted, http.StatusInternalServerError, core.CodeTransactionAborted},
+			{core.ErrUnconfirmed, http.StatusServiceUnavailable, core.CodeCommitUnconfirmed},
+			{core.ErrClock, http.StatusServiceUnavailable, core.CodeStoreUnavailable},
+		} {
+			for _, status := range []int{http.StatusCreated, http.StatusUnprocessableEntity} { // it counts for nothing what the handler says
+				store := newSealing()
+				store.on("start", func(context.Context) error { return test.err })
+				a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
+					require.ErrorIs(t, store.call(ctx, "charge", window), test.err)
+					require.ErrorIs(t, book(ctx, "1", nil), core.ErrSegmentLost)
+					return status, nil
+				})
+				if w := a.post("k-1", `{}`); status >= 400 && errors.Is(test.err, core.ErrAborted) { // a refusal of the command
+					require.Equal(t, status, w.Code)
+					require.Equal(t, "created", w.Header().Get("Idempotency-Result"))
+				} else {
+					requireProblem(t, w, test.want, test.code)
+				}
+				require.NotContains(t, store.log.all(), "charge", "the call has not left")
+			}
+		}
+	})
+	// A step may fail with any error, those of the store's own ends too: they say nothing about this segment.
+	t.Run("errors of a step are its own", func(t *testing.T) {
+		for _, err := range []error{core.ErrUnconfirmed, core.ErrStale, store.ErrEnded, core.ErrRetryable, core.ErrClock} {
+			for _, behindCall := range []bool{false, true} {
+				store := newSealing()
+				a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
+					if behindCall {
+						require.NoError(t, store.call(ctx, "charge", window))
+					}
+					return 0, book(ctx, "1", err)
+				})
+				for range 2 {
+					w := a.post("k-1", `{}`)
+					require.Equal(t, http.StatusInternalServerError, w.Code)
+					require.Contains(t, w.Body.String(), err.Error(), "the handler's own answer")
+				}
+				require.Equal(t, 2, a.ran(), "the next attempt begins at once")
+			}
+		}
+	})
 }
 
 // CONTRACT X-17
-func TestCheckpointIsRefused(t *testing.T) {
-	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		_, err := core.Step(ctx, "1", func(ctx context.Context) (int, error) {
-			require.ErrorContains(t, core.Checkpoint(ctx), "a step is under way")
-			return 0, nil
-		})
-		require.NoError(t, err)
-		require.NoError(t, core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
-			require.ErrorContains(t, core.Checkpoint(ctx), "a step is under way")
-			return nil
-		}))
-		message, end := core.WithMessage(ctx, core.ID{1})
-		defer end()
-		require.ErrorContains(t, core.Checkpoint(message), "a message is being processed")
-		return http.StatusCreated, nil
-	})
-	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-	require.ErrorContains(t, core.Checkpoint(t.Context()), "on a route whose policy says core.Resume")
-	parked := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park}}, func(w http.ResponseWriter, r *http.Request) {
-		require.ErrorContains(t, core.Checkpoint(r.Context()), "on a route whose policy says core.Resume")
-		created(w, r)
-	})
-	require.Equal(t, http.StatusCreated, parked.post("k-1", `{}`).Code)
-}
-
-// What a call rests on must be durable before it leaves, also past core.Call. An event leaves with its rows.
-//
-// CONTRACT X-17
-func TestNothingLeavesBeforeItsSteps(t *testing.T) {
-	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		derive := func() error { _, err := core.DeriveCall(ctx, "mail"); return err }
-		require.NoError(t, derive())
-		_, err := core.Step(ctx, "1", func(ctx context.Context) (int, error) {
-			_, err := core.DeriveEvent(ctx, "booked")
+func TestCheckpoints(t *testing.T) {
+	t.Run("checkpoint is refused", func(t *testing.T) {
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			_, err := core.Step(ctx, "1", func(ctx context.Context) (int, error) {
+				require.ErrorContains(t, core.Checkpoint(ctx), "a step is under way")
+				return 0, nil
+			})
 			require.NoError(t, err)
-			_, err = core.DeriveCall(ctx, "inside")
-			require.ErrorContains(t, err, "before the rows of the steps before it are durable")
-			return 0, nil
+			require.NoError(t, core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
+				require.ErrorContains(t, core.Checkpoint(ctx), "a step is under way")
+				return nil
+			}))
+			message, end := core.WithMessage(ctx, core.ID{1})
+			defer end()
+			require.ErrorContains(t, core.Checkpoint(message), "a message is being processed")
+			return http.StatusCreated, nil
 		})
-		require.NoError(t, err)
-		require.ErrorContains(t, derive(), "make it in a core.Call, or after a core.Checkpoint")
-		require.NoError(t, core.Checkpoint(ctx))
-		require.NoError(t, derive())
-		return http.StatusCreated, core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
-			_, err := core.DeriveCall(ctx, "mail")
-			return err
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		require.ErrorContains(t, core.Checkpoint(t.Context()), "on a route whose policy says core.Resume")
+		parked := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park}}, func(w http.ResponseWriter, r *http.Request) {
+			require.ErrorContains(t, core.Checkpoint(r.Context()), "on a route whose policy says core.Resume")
+			created(w, r)
 		})
+		require.Equal(t, http.StatusCreated, parked.post("k-1", `{}`).Code)
 	})
-	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-}
-
-// Only a call whose start is certainly the first is certain not to have been made before.
-//
-// CONTRACT C-5
-func TestFirstCallIsKnown(t *testing.T) {
-	var first []bool
-	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		err := core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
-			first = append(first, attemptctx.CallsFrom(ctx).First.Load())
-			return errProvider
-		}, window)
-		require.False(t, attemptctx.CallsFrom(ctx).First.Load(), "outside the call")
-		return 0, err
-	})
-	a.post("k-1", `{}`)
-	a.post("k-1", `{}`)
-	require.Equal(t, []bool{true, false}, first)
-}
-
-// CONTRACT X-17
-func TestLongSegmentIsAnEvent(t *testing.T) {
-	for name, test := range map[string]struct {
-		work func(ctx context.Context) error
-		want int
-	}{
-		"a third": {func(context.Context) error { time.Sleep(store.DefaultDeadline/3 + time.Second); return nil }, 1},
-		"less":    {func(context.Context) error { time.Sleep(store.DefaultDeadline/3 - time.Second); return nil }, 0},
-		"two halves": {func(ctx context.Context) error {
-			time.Sleep(store.DefaultDeadline / 4)
-			err := cmpErr(book(ctx, "1", nil), core.Checkpoint(ctx), book(ctx, "2", nil))
-			time.Sleep(store.DefaultDeadline / 4)
-			return err
-		}, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := newFlowApp(t, nil, func(ctx context.Context) (int, error) { return http.StatusCreated, test.work(ctx) })
-				require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-				require.Len(t, a.of(core.EventLongSegment), test.want)
+	// What a call rests on must be durable before it leaves, also past core.Call. An event leaves with its rows.
+	t.Run("nothing leaves before its steps", func(t *testing.T) {
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			derive := func() error { _, err := core.DeriveCall(ctx, "mail"); return err }
+			require.NoError(t, derive())
+			_, err := core.Step(ctx, "1", func(ctx context.Context) (int, error) {
+				_, err := core.DeriveEvent(ctx, "booked")
+				require.NoError(t, err)
+				_, err = core.DeriveCall(ctx, "inside")
+				require.ErrorContains(t, err, "before the rows of the steps before it are durable")
+				return 0, nil
+			})
+			require.NoError(t, err)
+			require.ErrorContains(t, derive(), "make it in a core.Call, or after a core.Checkpoint")
+			require.NoError(t, core.Checkpoint(ctx))
+			require.NoError(t, derive())
+			return http.StatusCreated, core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
+				_, err := core.DeriveCall(ctx, "mail")
+				return err
 			})
 		})
-	}
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+	})
 }
 
-// A takeover is committed before the handler runs: attempts grow, however each of them ends.
-//
-// CONTRACT X-15, X-10
-func TestTakeoverIsCommittedFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// CONTRACT C-5, X-15, X-10, F-1
+func TestTakeovers(t *testing.T) {
+	t.Run("only a call whose start is certainly the first is certain not to have been made before", func(t *testing.T) {
+		var first []bool
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			err := core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
+				first = append(first, attemptctx.CallsFrom(ctx).First.Load())
+				return errProvider
+			}, window)
+			require.False(t, attemptctx.CallsFrom(ctx).First.Load(), "outside the call")
+			return 0, err
+		})
+		a.post("k-1", `{}`)
+		a.post("k-1", `{}`)
+		require.Equal(t, []bool{true, false}, first)
+	})
+	inBubble(t, "a takeover is committed before the handler runs: attempts grow, however each of them ends", func(t *testing.T) {
 		st := memstore.New()
 		id := core.Scoping{}.RecordID(alice, "k-1")
 		var attempts []int
@@ -319,21 +280,40 @@ func TestTakeoverIsCommittedFirst(t *testing.T) {
 		}
 		require.Equal(t, []int{1, 2, 3}, attempts)
 	})
+	t.Run("a takeover whose outcome is not known is taken back without a fence: what was finished is not lost", func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		a := newApp(t, core.Config{Store: claimsUnknown{store}, Policy: core.Policy{Recovery: core.Resume}}, sealed(status(502)))
+		a.post("k-1", `{}`)
+		store.on("claim", func(context.Context) error { return errAway })
+		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		store.on("claim", nil)
+		a.handler = sealed(created)
+		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		require.Equal(t, 2, a.ran())
+	})
 }
 
-// A takeover whose outcome is not known is taken back without a fence: what was finished is not lost.
-//
-// CONTRACT F-1, X-15
-func TestTakeoverOfWhichNobodyKnows(t *testing.T) {
-	store := newFaultStore(memstore.New())
-	a := newApp(t, core.Config{Store: claimsUnknown{store}, Policy: core.Policy{Recovery: core.Resume}}, sealed(status(502)))
-	a.post("k-1", `{}`)
-	store.on("claim", func(context.Context) error { return errAway })
-	requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-	store.on("claim", nil)
-	a.handler = sealed(created)
-	require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-	require.Equal(t, 2, a.ran())
+// CONTRACT X-17
+func TestLongSegmentIsAnEvent(t *testing.T) {
+	for name, test := range map[string]struct {
+		work func(ctx context.Context) error
+		want int
+	}{
+		"a third": {func(context.Context) error { time.Sleep(store.DefaultDeadline/3 + time.Second); return nil }, 1},
+		"less":    {func(context.Context) error { time.Sleep(store.DefaultDeadline/3 - time.Second); return nil }, 0},
+		"two halves": {func(ctx context.Context) error {
+			time.Sleep(store.DefaultDeadline / 4)
+			err := cmpErr(book(ctx, "1", nil), core.Checkpoint(ctx), book(ctx, "2", nil))
+			time.Sleep(store.DefaultDeadline / 4)
+			return err
+		}, 0},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) { return http.StatusCreated, test.work(ctx) })
+			require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+			require.Len(t, a.of(core.EventLongSegment), test.want)
+		})
+	}
 }
 
 // claimsUnknown is a store whose takeovers land, and answer with an error where the hook "claim" says so.

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -122,13 +121,68 @@ func TestShadow(t *testing.T) {
 	require.ErrorIs(t, err, core.ErrNotFound, "nothing is claimed")
 }
 
-// CONTRACT O-1, O-2, O-3
-func TestShadowKnowsItsCallers(t *testing.T) {
-	policy := inShadow()
-	policy.Roles = []string{"customer"}
-	a := newApp(t, core.Config{Routes: core.Routes{"POST " + pattern: policy}}, created)
-	requireProblem(t, a.postAs(core.Principal{}, "key-1", ""), http.StatusUnauthorized, core.CodeUnauthenticated)
-	requireProblem(t, a.postAs(core.Principal{Issuer: "i", Subject: "s"}, "key-1", ""), http.StatusForbidden, core.CodeForbidden)
+// CONTRACT O-1, O-2, O-3, K-1, M-3
+func TestShadowAndItsEnd(t *testing.T) {
+	t.Run("shadow knows its callers", func(t *testing.T) {
+		policy := inShadow()
+		policy.Roles = []string{"customer"}
+		a := newApp(t, core.Config{Routes: core.Routes{"POST " + pattern: policy}}, created)
+		requireProblem(t, a.postAs(core.Principal{}, "key-1", ""), http.StatusUnauthorized, core.CodeUnauthenticated)
+		requireProblem(t, a.postAs(core.Principal{Issuer: "i", Subject: "s"}, "key-1", ""), http.StatusForbidden, core.CodeForbidden)
+	})
+	inBubble(t, "shadow outlives its store", func(t *testing.T) {
+		store := newFaultyWatcher(memstore.New())
+		a := newApp(t, core.Config{Store: store, Policy: inShadow()}, created)
+		away := errors.New("away")
+		store.on("sight", func(context.Context) error { return away })
+		require.Equal(t, http.StatusCreated, a.post("key-1", "").Code)
+		require.ErrorIs(t, a.requireTold(t, "failed")[0].Err, away)
+
+		store.on("sight", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		start := time.Now()
+		require.Equal(t, http.StatusCreated, a.post("key-1", "").Code)
+		require.ErrorIs(t, a.requireTold(t, "failed")[0].Err, context.DeadlineExceeded)
+		require.Equal(t, 250*time.Millisecond, time.Since(start), "a watch costs no more")
+	})
+	inBubble(t, "at its end the key is enforced, without a new module", func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: inShadow()}, created)
+		time.Sleep(24*time.Hour - time.Nanosecond)
+		require.Len(t, a.module.Shadowed(), 1)
+		require.Equal(t, http.StatusCreated, a.post("", "").Code)
+		time.Sleep(time.Nanosecond)
+		require.Empty(t, a.module.Shadowed())
+		requireProblem(t, a.post("", ""), http.StatusBadRequest, core.CodeKeyMissing)
+		require.Equal(t, core.ResultCreated, a.post("key-1", "").Header().Get(core.HeaderResult))
+		require.Equal(t, core.ResultReused, a.post("key-1", "").Header().Get(core.HeaderResult))
+	})
+	// A request that began in shadow stays there: no guard claims a key that the one before has not checked.
+	inBubble(t, "shadow ends between guards", func(t *testing.T) {
+		store := newFaultyWatcher(memstore.New())
+		a := newApp(t, core.Config{Store: store, Policy: inShadow()}, created)
+		require.Equal(t, http.StatusCreated, a.post("", "", func(r *http.Request) {
+			r.Body = io.NopCloser(slowBody{24 * time.Hour})
+			r.ContentLength = -1
+		}).Code)
+		a.requireTold(t, "would_refuse key_missing")
+		require.Empty(t, a.module.Shadowed())
+	})
+	t.Run("shadow mounted wrongly", func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: inShadow()}, created)
+		a.handler = func(w http.ResponseWriter, r *http.Request) { // through the guards once more
+			a.handler = created
+			a.serve(w, r, alice)
+		}
+		require.Equal(t, http.StatusCreated, a.post("key-1", "").Code)
+		a.requireTold(t, "would_claim", "would_refuse misconfigured", "would_refuse misconfigured")
+
+		r := httptest.NewRequest(http.MethodPost, pattern, nil)
+		attempt, reply := a.module.Begin(r, pattern, alice) // without a key guard
+		require.Nil(t, attempt)
+		require.Nil(t, reply)
+		a.requireTold(t, "would_refuse misconfigured")
+		_, reply = a.module.Begin(r, pattern, core.Principal{})
+		require.Equal(t, http.StatusUnauthorized, reply.Status)
+	})
 }
 
 // CONTRACT H-5
@@ -213,78 +267,12 @@ func (s *faultyWatcher) Sight(ctx context.Context, seen store.Sighting) (store.S
 	return s.watcher.Sight(ctx, seen)
 }
 
-func TestShadowOutlivesItsStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyWatcher(memstore.New())
-		a := newApp(t, core.Config{Store: store, Policy: inShadow()}, created)
-		away := errors.New("away")
-		store.on("sight", func(context.Context) error { return away })
-		require.Equal(t, http.StatusCreated, a.post("key-1", "").Code)
-		require.ErrorIs(t, a.requireTold(t, "failed")[0].Err, away)
-
-		store.on("sight", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
-		start := time.Now()
-		require.Equal(t, http.StatusCreated, a.post("key-1", "").Code)
-		require.ErrorIs(t, a.requireTold(t, "failed")[0].Err, context.DeadlineExceeded)
-		require.Equal(t, 250*time.Millisecond, time.Since(start), "a watch costs no more")
-	})
-}
-
-// At its end the key is enforced, without a new module.
-//
-// CONTRACT K-1, M-3
-func TestShadowEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newApp(t, core.Config{Policy: inShadow()}, created)
-		time.Sleep(24*time.Hour - time.Nanosecond)
-		require.Len(t, a.module.Shadowed(), 1)
-		require.Equal(t, http.StatusCreated, a.post("", "").Code)
-		time.Sleep(time.Nanosecond)
-		require.Empty(t, a.module.Shadowed())
-		requireProblem(t, a.post("", ""), http.StatusBadRequest, core.CodeKeyMissing)
-		require.Equal(t, core.ResultCreated, a.post("key-1", "").Header().Get(core.HeaderResult))
-		require.Equal(t, core.ResultReused, a.post("key-1", "").Header().Get(core.HeaderResult))
-	})
-}
-
-// A request that began in shadow stays there: no guard claims a key that the one before has not checked.
-func TestShadowEndsBetweenGuards(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyWatcher(memstore.New())
-		a := newApp(t, core.Config{Store: store, Policy: inShadow()}, created)
-		require.Equal(t, http.StatusCreated, a.post("", "", func(r *http.Request) {
-			r.Body = io.NopCloser(slowBody{24 * time.Hour})
-			r.ContentLength = -1
-		}).Code)
-		a.requireTold(t, "would_refuse key_missing")
-		require.Empty(t, a.module.Shadowed())
-	})
-}
-
 // slowBody takes its time to say that it is empty.
 type slowBody struct{ takes time.Duration }
 
 func (b slowBody) Read([]byte) (int, error) {
 	time.Sleep(b.takes)
 	return 0, io.EOF
-}
-
-func TestShadowMountedWrongly(t *testing.T) {
-	a := newApp(t, core.Config{Policy: inShadow()}, created)
-	a.handler = func(w http.ResponseWriter, r *http.Request) { // through the guards once more
-		a.handler = created
-		a.serve(w, r, alice)
-	}
-	require.Equal(t, http.StatusCreated, a.post("key-1", "").Code)
-	a.requireTold(t, "would_claim", "would_refuse misconfigured", "would_refuse misconfigured")
-
-	r := httptest.NewRequest(http.MethodPost, pattern, nil)
-	attempt, reply := a.module.Begin(r, pattern, alice) // without a key guard
-	require.Nil(t, attempt)
-	require.Nil(t, reply)
-	a.requireTold(t, "would_refuse misconfigured")
-	_, reply = a.module.Begin(r, pattern, core.Principal{})
-	require.Equal(t, http.StatusUnauthorized, reply.Status)
 }
 
 func TestShadowConfiguration(t *testing.T) {

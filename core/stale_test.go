@@ -35,11 +35,9 @@ func (a *app) settle(key string, answer *core.Answer) {
 	require.NoError(a.t, err)
 }
 
-// The key is free after the settlement; whoever uses it next is not the owner that wakes up late.
-//
-// CONTRACT X-2, M-1
-func TestLateOwnerNeverGetsTheAnswerToAnotherCommand(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// CONTRACT X-2, M-1, R-4
+func TestLateOwner(t *testing.T) {
+	inBubble(t, "the key is free after the settlement; whoever uses it next is not the owner that wakes up late", func(t *testing.T) {
 		a := newApp(t, core.Config{Policy: late}, nil)
 		a.handler = outlived(func(w http.ResponseWriter, r *http.Request) {
 			a.settle("k-1", nil)
@@ -51,11 +49,7 @@ func TestLateOwnerNeverGetsTheAnswerToAnotherCommand(t *testing.T) {
 		requireProblem(t, w, http.StatusConflict, core.CodeOutcomeUnknown)
 		require.Empty(t, w.Header().Get("Location"))
 	})
-}
-
-// CONTRACT X-2, R-4
-func TestLateOwnerOfAnAnswerThatWasNotKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "late owner of an answer that was not kept", func(t *testing.T) {
 		a := newApp(t, core.Config{Policy: late}, nil)
 		a.handler = outlived(func(w http.ResponseWriter, r *http.Request) {
 			a.settle("k-1", nil)
@@ -71,11 +65,7 @@ func TestLateOwnerOfAnAnswerThatWasNotKept(t *testing.T) {
 		requireProblem(t, w, http.StatusConflict, core.CodeResponseNotReplayable)
 		require.Contains(t, w.Body.String(), `"answer_location":"/v1/payments/2"`)
 	})
-}
-
-// CONTRACT X-2
-func TestLateOwnerThatFailedIsToldOf(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "late owner that failed is told of", func(t *testing.T) {
 		a := newApp(t, core.Config{Policy: late}, nil)
 		a.handler = outlived(func(w http.ResponseWriter, _ *http.Request) {
 			a.settle("k-1", &core.Answer{Status: 202, Body: []byte("settled")})
@@ -103,33 +93,31 @@ func TestOvertakenOwnerIsToldThatItsCommandIsRunning(t *testing.T) {
 		"of another command": {`{"another":"command"}`, core.CodeOutcomeUnknown},
 		"nobody can look":    {`{}`, core.CodeOutcomeUnknown},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				st, leave := newFaultStore(memstore.New()), make(chan struct{})
-				a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume}}, nil)
-				var wg sync.WaitGroup
-				a.handler = sealed(func(w http.ResponseWriter, r *http.Request) {
-					a.handler = sealed(func(w http.ResponseWriter, r *http.Request) { <-leave; created(w, r) })
-					rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
-					require.NoError(t, err)
-					if name == "of another command" { // X-7: settled as not applied, and used again
-						require.NoError(t, st.Release(t.Context(), rec.Ticket))
-					}
-					time.Sleep(store.DefaultLease)
-					wg.Go(func() { a.post("k-1", test.meanwhile) })
-					synctest.Wait()
-					require.Equal(t, 2, a.ran())
-					if name == "nobody can look" {
-						st.on("find", func(context.Context) error { return errAway })
-					}
-					created(w, r)
-				})
-				st.on("renew", func(context.Context) error { return errAway })
-				requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, test.want)
-				require.Equal(t, http.StatusCreated, a.of(core.EventStale)[0].Status, "what its client was not told")
-				close(leave)
-				wg.Wait()
+		inBubble(t, name, func(t *testing.T) {
+			st, leave := newFaultStore(memstore.New()), make(chan struct{})
+			a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume}}, nil)
+			var wg sync.WaitGroup
+			a.handler = sealed(func(w http.ResponseWriter, r *http.Request) {
+				a.handler = sealed(func(w http.ResponseWriter, r *http.Request) { <-leave; created(w, r) })
+				rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
+				require.NoError(t, err)
+				if name == "of another command" { // X-7: settled as not applied, and used again
+					require.NoError(t, st.Release(t.Context(), rec.Ticket))
+				}
+				time.Sleep(store.DefaultLease)
+				wg.Go(func() { a.post("k-1", test.meanwhile) })
+				synctest.Wait()
+				require.Equal(t, 2, a.ran())
+				if name == "nobody can look" {
+					st.on("find", func(context.Context) error { return errAway })
+				}
+				created(w, r)
 			})
+			st.on("renew", func(context.Context) error { return errAway })
+			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, test.want)
+			require.Equal(t, http.StatusCreated, a.of(core.EventStale)[0].Status, "what its client was not told")
+			close(leave)
+			wg.Wait()
 		})
 	}
 }

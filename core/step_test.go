@@ -146,135 +146,214 @@ func (s *take) steps(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// CONTRACT X-3
-func TestStepNames(t *testing.T) {
-	var s take
-	var errs []error
-	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		errs = []error{s.steps(ctx, ""), s.steps(ctx, "charge"), s.steps(ctx, "charge"), s.steps(ctx, "a\x00b"),
-			s.steps(ctx, "\xff"), s.steps(ctx, strings.Repeat("x", core.MaxStepName+1))}
-		return http.StatusCreated, nil
-	})
-	requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeCallUnfinished)
-	require.ErrorContains(t, errs[0], "a step needs a name")
-	require.NoError(t, errs[1])
-	require.ErrorContains(t, errs[2], `two steps are called "charge"`)
-	for _, err := range errs[3:] { // the store could not keep it
-		require.ErrorContains(t, err, "a name is valid UTF-8 without NUL, of up to 255 bytes")
-	}
-	require.Equal(t, []string{"charge"}, s.ran, "an error before anything runs")
-}
-
-// CONTRACT X-3
-func TestStepsFollowEachOther(t *testing.T) {
-	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		return http.StatusCreated, core.CallDo(ctx, "outer", func(inner context.Context, _ core.DerivedKey) error {
-			for _, ctx := range []context.Context{ctx, inner} {
-				err := make(chan error)
-				go func() {
-					err <- core.CallDo(ctx, "inner", func(context.Context, core.DerivedKey) error { return errors.New("it ran") },
-						core.Optional())
-				}()
-				require.ErrorContains(t, <-err, `step "inner" begins while another step is under way`)
-			}
-			return nil
+// CONTRACT X-3, X-1
+func TestStepsThatDoNotBegin(t *testing.T) {
+	t.Run("step names", func(t *testing.T) {
+		var s take
+		var errs []error
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			errs = []error{s.steps(ctx, ""), s.steps(ctx, "charge"), s.steps(ctx, "charge"), s.steps(ctx, "a\x00b"),
+				s.steps(ctx, "\xff"), s.steps(ctx, strings.Repeat("x", core.MaxStepName+1))}
+			return http.StatusCreated, nil
 		})
+		requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeCallUnfinished)
+		require.ErrorContains(t, errs[0], "a step needs a name")
+		require.NoError(t, errs[1])
+		require.ErrorContains(t, errs[2], `two steps are called "charge"`)
+		for _, err := range errs[3:] { // the store could not keep it
+			require.ErrorContains(t, err, "a name is valid UTF-8 without NUL, of up to 255 bytes")
+		}
+		require.Equal(t, []string{"charge"}, s.ran, "an error before anything runs")
 	})
-	w := a.post("k-1", `{}`)
-	require.Equal(t, http.StatusCreated, w.Code, w.Body)
-}
-
-// CONTRACT X-3
-func TestStepResultsThatCannotBeRecorded(t *testing.T) {
-	results := map[string]struct {
-		value any
-		says  string
-	}{
-		"no JSON":       {math.NaN(), "cannot be recorded"},
-		"above the cap": {strings.Repeat("x", store.MaxStepResult-1), "65537 bytes of JSON, 65536 are allowed"},
-	}
-	for name, result := range results {
-		t.Run(name, func(t *testing.T) {
-			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-				_, err := core.Call(ctx, "charge", func(context.Context, core.DerivedKey) (any, error) { return result.value, nil })
-				require.ErrorContains(t, err, `step "charge"`)
-				require.ErrorContains(t, err, result.says)
-				return http.StatusConflict, nil
+	t.Run("steps follow each other", func(t *testing.T) {
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			return http.StatusCreated, core.CallDo(ctx, "outer", func(inner context.Context, _ core.DerivedKey) error {
+				for _, ctx := range []context.Context{ctx, inner} {
+					err := make(chan error)
+					go func() {
+						err <- core.CallDo(ctx, "inner", func(context.Context, core.DerivedKey) error { return errors.New("it ran") },
+							core.Optional())
+					}()
+					require.ErrorContains(t, <-err, `step "inner" begins while another step is under way`)
+				}
+				return nil
 			})
-			w := a.post("k-1", `{}`)
-			require.Equal(t, http.StatusConflict, w.Code)
-			require.Contains(t, a.kinds(), core.EventYielded, "the step is unfinished: its 4xx is not recorded")
-			require.Equal(t, core.ResultUnknown, w.Header().Get(core.HeaderResult), "and it does not pass for an answer")
 		})
-	}
-	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		_, err := core.Call(ctx, "charge", func(context.Context, core.DerivedKey) (string, error) {
-			return strings.Repeat("x", store.MaxStepResult-2), nil
-		})
-		return http.StatusCreated, err
+		w := a.post("k-1", `{}`)
+		require.Equal(t, http.StatusCreated, w.Code, w.Body)
 	})
-	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "the largest result")
+	t.Run("a step has so many keys", func(t *testing.T) {
+		for made, want := range map[int]string{core.MaxStepKeys: "", core.MaxStepKeys + 1: "make several steps of it"} {
+			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+				err := core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
+					for i := range made {
+						if _, err := core.DeriveEvent(ctx, strconv.Itoa(i)); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+				if want == "" {
+					require.NoError(t, err)
+				} else {
+					require.ErrorContains(t, err, want)
+				}
+				return http.StatusCreated, nil
+			})
+			a.post("k-1", `{}`)
+			require.Equal(t, 1, a.ran())
+		}
+	})
+	t.Run("step outside a Resume attempt", func(t *testing.T) {
+		step := func(ctx context.Context) error {
+			return core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { return errors.New("it ran") })
+		}
+		require.ErrorContains(t, step(t.Context()), "on a route whose policy says core.Resume")
+
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park}}, func(w http.ResponseWriter, r *http.Request) {
+			require.ErrorContains(t, step(r.Context()), "on a route whose policy says core.Resume")
+			created(w, r)
+		})
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+	})
+	// A context that was kept, by a goroutine or by mistake, belongs to the attempt it came from and to no other.
+	t.Run("step of an attempt that is over", func(t *testing.T) {
+		var kept context.Context
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			if kept != nil {
+				err := core.CallDo(kept, "charge", func(context.Context, core.DerivedKey) error { return errors.New("it ran") })
+				require.ErrorContains(t, err, "the attempt is over")
+				err = core.CallDo(kept, "another", func(context.Context, core.DerivedKey) error { return errors.New("it ran") })
+				require.ErrorContains(t, err, "the attempt is over")
+			}
+			kept = context.WithoutCancel(ctx)
+			return charge(ctx, &charger{})
+		})
+		for _, key := range []string{"k-1", "k-2"} {
+			w := a.post(key, `{}`)
+			require.Equal(t, http.StatusCreated, w.Code, w.Body)
+		}
+	})
+	inBubble(t, "no step begins after the deadline", func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
+			s := take{}
+			require.NoError(t, s.steps(ctx, "charge"))
+			<-ctx.Done()
+			store.on("start", func(context.Context) error { t.Error("a start is recorded"); return nil })
+			err := s.steps(context.WithoutCancel(ctx), "book")
+			require.ErrorIs(t, err, context.Cause(ctx))
+			require.Equal(t, []string{"charge"}, s.ran)
+			return 0, err
+		})
+		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+	})
 }
 
-// A result that a later attempt would get changed is seen changed in the first.
-//
 // CONTRACT X-3
-func TestStepResultGoesThroughJSON(t *testing.T) {
-	type charge struct {
-		ID     string
-		status string
-	}
-	var got []charge
-	fail := true
-	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		c, err := core.Call(ctx, "charge", func(context.Context, core.DerivedKey) (charge, error) {
-			return charge{ID: "ch_1", status: "paid"}, nil
-		})
-		got = append(got, c)
-		if err == nil && fail {
-			err = errProvider
+func TestResultsOfSteps(t *testing.T) {
+	t.Run("step results that cannot be recorded", func(t *testing.T) {
+		results := map[string]struct {
+			value any
+			says  string
+		}{
+			"no JSON":       {math.NaN(), "cannot be recorded"},
+			"above the cap": {strings.Repeat("x", store.MaxStepResult-1), "65537 bytes of JSON, 65536 are allowed"},
 		}
-		return http.StatusCreated, err
-	})
-	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
-	fail = false
-	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-	require.Equal(t, []charge{{ID: "ch_1"}, {ID: "ch_1"}}, got)
-}
-
-// Whatever the type, a number keeps its digits, in the first attempt and in the next.
-//
-// CONTRACT X-3
-func TestStepResultKeepsEveryDigit(t *testing.T) {
-	type receipt struct {
-		ID   any
-		Cent int64
-		Raw  json.RawMessage
-	}
-	const big = "9007199254740993"
-	fail := true
-	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		m, err := core.Call(ctx, "map", func(context.Context, core.DerivedKey) (map[string]any, error) {
-			return map[string]any{"id": json.Number(big), "rate": json.Number("1.10"), "deep": []any{int64(9007199254740993)}}, nil
-		})
-		require.NoError(t, err)
-		require.Equal(t, map[string]any{"id": json.Number(big), "rate": json.Number("1.10"), "deep": []any{json.Number(big)}}, m)
-		r, err := core.Call(ctx, "struct", func(context.Context, core.DerivedKey) (receipt, error) {
-			return receipt{ID: uint64(9007199254740993), Cent: 9007199254740993, Raw: json.RawMessage(big)}, nil
-		})
-		require.NoError(t, err)
-		require.Equal(t, receipt{ID: json.Number(big), Cent: 9007199254740993, Raw: json.RawMessage(big)}, r)
-		f, err := core.Call(ctx, "float", func(context.Context, core.DerivedKey) (float64, error) { return 0.1, nil })
-		require.NoError(t, err)
-		require.Equal(t, 0.1, f) //nolint:testifylint // exactly
-		if fail {
-			return 0, errProvider
+		for name, result := range results {
+			t.Run(name, func(t *testing.T) {
+				a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+					_, err := core.Call(ctx, "charge", func(context.Context, core.DerivedKey) (any, error) { return result.value, nil })
+					require.ErrorContains(t, err, `step "charge"`)
+					require.ErrorContains(t, err, result.says)
+					return http.StatusConflict, nil
+				})
+				w := a.post("k-1", `{}`)
+				require.Equal(t, http.StatusConflict, w.Code)
+				require.Contains(t, a.kinds(), core.EventYielded, "the step is unfinished: its 4xx is not recorded")
+				require.Equal(t, core.ResultUnknown, w.Header().Get(core.HeaderResult), "and it does not pass for an answer")
+			})
 		}
-		return http.StatusCreated, nil
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			_, err := core.Call(ctx, "charge", func(context.Context, core.DerivedKey) (string, error) {
+				return strings.Repeat("x", store.MaxStepResult-2), nil
+			})
+			return http.StatusCreated, err
+		})
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "the largest result")
 	})
-	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
-	fail = false
-	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+	t.Run("a result that a later attempt would get changed is seen changed in the first", func(t *testing.T) {
+		type charge struct {
+			ID     string
+			status string
+		}
+		var got []charge
+		fail := true
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			c, err := core.Call(ctx, "charge", func(context.Context, core.DerivedKey) (charge, error) {
+				return charge{ID: "ch_1", status: "paid"}, nil
+			})
+			got = append(got, c)
+			if err == nil && fail {
+				err = errProvider
+			}
+			return http.StatusCreated, err
+		})
+		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+		fail = false
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		require.Equal(t, []charge{{ID: "ch_1"}, {ID: "ch_1"}}, got)
+	})
+	t.Run("whatever the type, a number keeps its digits, in the first attempt and in the next", func(t *testing.T) {
+		type receipt struct {
+			ID   any
+			Cent int64
+			Raw  json.RawMessage
+		}
+		const big = "9007199254740993"
+		fail := true
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			m, err := core.Call(ctx, "map", func(context.Context, core.DerivedKey) (map[string]any, error) {
+				return map[string]any{"id": json.Number(big), "rate": json.Number("1.10"), "deep": []any{int64(9007199254740993)}}, nil
+			})
+			require.NoError(t, err)
+			require.Equal(t, map[string]any{"id": json.Number(big), "rate": json.Number("1.10"), "deep": []any{json.Number(big)}}, m)
+			r, err := core.Call(ctx, "struct", func(context.Context, core.DerivedKey) (receipt, error) {
+				return receipt{ID: uint64(9007199254740993), Cent: 9007199254740993, Raw: json.RawMessage(big)}, nil
+			})
+			require.NoError(t, err)
+			require.Equal(t, receipt{ID: json.Number(big), Cent: 9007199254740993, Raw: json.RawMessage(big)}, r)
+			f, err := core.Call(ctx, "float", func(context.Context, core.DerivedKey) (float64, error) { return 0.1, nil })
+			require.NoError(t, err)
+			require.Equal(t, 0.1, f) //nolint:testifylint // exactly
+			if fail {
+				return 0, errProvider
+			}
+			return http.StatusCreated, nil
+		})
+		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+		fail = false
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+	})
+	// A release that has changed a result's type must not take a finished step for one that failed for good.
+	t.Run("step result of another type", func(t *testing.T) {
+		calls, readable := 0, false
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			if !readable {
+				_, err := core.Call(ctx, "charge", func(context.Context, core.DerivedKey) (unreadable, error) { calls++; return unreadable{}, nil })
+				require.ErrorContains(t, err, `step "charge": its recorded result is no *core_test.unreadable`)
+				return http.StatusUnprocessableEntity, nil
+			}
+			_, err := core.Call(ctx, "charge", func(context.Context, core.DerivedKey) (struct{}, error) { calls++; return struct{}{}, nil })
+			return http.StatusCreated, err
+		})
+		for range 2 {
+			require.Equal(t, http.StatusUnprocessableEntity, a.post("k-1", `{}`).Code)
+		}
+		readable = true
+		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		require.Equal(t, 1, calls, "it was finished by the first attempt")
+	})
 }
 
 // unreadable can be written as JSON but not read.
@@ -283,28 +362,6 @@ type unreadable struct{}
 func (*unreadable) UnmarshalJSON([]byte) error { return errors.New("unreadable") }
 
 var _ json.Unmarshaler = (*unreadable)(nil)
-
-// A release that has changed a result's type must not take a finished step for one that failed for good.
-//
-// CONTRACT X-3
-func TestStepResultOfAnotherType(t *testing.T) {
-	calls, readable := 0, false
-	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		if !readable {
-			_, err := core.Call(ctx, "charge", func(context.Context, core.DerivedKey) (unreadable, error) { calls++; return unreadable{}, nil })
-			require.ErrorContains(t, err, `step "charge": its recorded result is no *core_test.unreadable`)
-			return http.StatusUnprocessableEntity, nil
-		}
-		_, err := core.Call(ctx, "charge", func(context.Context, core.DerivedKey) (struct{}, error) { calls++; return struct{}{}, nil })
-		return http.StatusCreated, err
-	})
-	for range 2 {
-		require.Equal(t, http.StatusUnprocessableEntity, a.post("k-1", `{}`).Code)
-	}
-	readable = true
-	require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-	require.Equal(t, 1, calls, "it was finished by the first attempt")
-}
 
 // CONTRACT X-3
 func TestChangedStepsAreRefused(t *testing.T) {
@@ -446,113 +503,102 @@ func TestStepThatMoves(t *testing.T) {
 }
 
 // CONTRACT X-3
-func TestStepsMayChangePlaces(t *testing.T) {
-	s := take{fail: "book"}
-	names := []string{"reserve", "charge", "book"}
-	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) { return http.StatusCreated, s.steps(ctx, names...) })
-	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
-	names, s.fail = []string{"charge", "book", "reserve", "notify"}, ""
-	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "and a new one comes after them")
-	require.Equal(t, []string{"reserve", "charge", "book", "book", "notify"}, s.ran)
-}
-
-// A finished step is not handed back as the result of another kind: its rows were never written, or its call never made.
-//
-// CONTRACT X-3
-func TestStepOfAnotherKind(t *testing.T) {
-	for _, finished := range []bool{true, false} {
-		s := take{}
-		ran, database := false, false
-		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-			if !database {
-				if s.fail = "charge"; finished {
-					s.fail = "book"
+func TestStepsOfTheNextAttempt(t *testing.T) {
+	t.Run("steps may change places", func(t *testing.T) {
+		s := take{fail: "book"}
+		names := []string{"reserve", "charge", "book"}
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) { return http.StatusCreated, s.steps(ctx, names...) })
+		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+		names, s.fail = []string{"charge", "book", "reserve", "notify"}, ""
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "and a new one comes after them")
+		require.Equal(t, []string{"reserve", "charge", "book", "book", "notify"}, s.ran)
+	})
+	// A finished step is not handed back as the result of another kind: its rows were never written, or its call never made.
+	t.Run("step of another kind", func(t *testing.T) {
+		for _, finished := range []bool{true, false} {
+			s := take{}
+			ran, database := false, false
+			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+				if !database {
+					if s.fail = "charge"; finished {
+						s.fail = "book"
+					}
+					return http.StatusCreated, s.steps(ctx, "charge", "book")
 				}
-				return http.StatusCreated, s.steps(ctx, "charge", "book")
+				_, err := core.Step(ctx, "charge", func(context.Context) (int, error) { ran = true; return 0, nil })
+				require.ErrorIs(t, err, core.ErrStepsChanged)
+				return http.StatusCreated, nil
+			})
+			a.post("k-1", `{}`)
+			database = true
+			requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeStepsChanged)
+			require.False(t, ran)
+		}
+	})
+	t.Run("rows that were written under one name would be written again under another", func(t *testing.T) {
+		var ran []string
+		names := []string{"book", "settle"}
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			for _, name := range names {
+				_, err := core.Step(ctx, name, func(context.Context) (int, error) {
+					if ran = append(ran, name); name == "settle" {
+						return 0, errProvider
+					}
+					return 0, nil
+				})
+				if err == nil {
+					err = core.Checkpoint(ctx)
+				}
+				if err != nil {
+					return 0, err
+				}
 			}
-			_, err := core.Step(ctx, "charge", func(context.Context) (int, error) { ran = true; return 0, nil })
-			require.ErrorIs(t, err, core.ErrStepsChanged)
 			return http.StatusCreated, nil
 		})
-		a.post("k-1", `{}`)
-		database = true
+		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+		names = []string{"book entries", "settle"}
 		requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeStepsChanged)
-		require.False(t, ran)
-	}
-}
-
-// Rows that were written under one name would be written again under another.
-//
-// CONTRACT X-3
-func TestNewDatabaseStepBeforeARecordedOne(t *testing.T) {
-	var ran []string
-	names := []string{"book", "settle"}
-	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		for _, name := range names {
-			_, err := core.Step(ctx, name, func(context.Context) (int, error) {
-				if ran = append(ran, name); name == "settle" {
-					return 0, errProvider
-				}
-				return 0, nil
-			})
-			if err == nil {
-				err = core.Checkpoint(ctx)
-			}
-			if err != nil {
+		require.Equal(t, []string{"book", "settle"}, ran)
+	})
+	// An attempt that fails before it has come as far as the one before has not changed its steps; and one that comes
+	// further has neither.
+	t.Run("attempts of different length", func(t *testing.T) {
+		var s take
+		stop := 3
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			if err := s.steps(ctx, []string{"1", "2", "3", "4"}[:stop]...); err != nil {
 				return 0, err
 			}
+			if stop < 4 {
+				return 0, errProvider
+			}
+			return http.StatusCreated, nil
+		})
+		for _, stop = range []int{3, 1, 0} {
+			w := a.post("k-1", `{}`)
+			require.Equal(t, http.StatusInternalServerError, w.Code)
+			require.Contains(t, w.Body.String(), errProvider.Error())
 		}
-		return http.StatusCreated, nil
+		stop = 4
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		require.Equal(t, []string{"1", "2", "3", "4"}, s.ran)
 	})
-	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
-	names = []string{"book entries", "settle"}
-	requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeStepsChanged)
-	require.Equal(t, []string{"book", "settle"}, ran)
-}
-
-// An attempt that fails before it has come as far as the one before has not changed its steps; and one that comes
-// further has neither.
-//
-// CONTRACT X-3
-func TestAttemptsOfDifferentLength(t *testing.T) {
-	var s take
-	stop := 3
-	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		if err := s.steps(ctx, []string{"1", "2", "3", "4"}[:stop]...); err != nil {
-			return 0, err
-		}
-		if stop < 4 {
-			return 0, errProvider
-		}
-		return http.StatusCreated, nil
-	})
-	for _, stop = range []int{3, 1, 0} {
+	// A handler may go on after a step has failed. The next attempt takes it again, before those that came behind it.
+	t.Run("steps after one that failed", func(t *testing.T) {
+		var s take
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			err := core.CallDo(ctx, "optional", func(context.Context, core.DerivedKey) error { return errProvider },
+				core.Dedup(time.Hour), core.Optional())
+			require.ErrorIs(t, err, errProvider)
+			return http.StatusCreated, s.steps(ctx, "charge", "book")
+		})
+		s.fail = "book"
+		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+		s.fail = ""
 		w := a.post("k-1", `{}`)
-		require.Equal(t, http.StatusInternalServerError, w.Code)
-		require.Contains(t, w.Body.String(), errProvider.Error())
-	}
-	stop = 4
-	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-	require.Equal(t, []string{"1", "2", "3", "4"}, s.ran)
-}
-
-// A handler may go on after a step has failed. The next attempt takes it again, before those that came behind it.
-//
-// CONTRACT X-3
-func TestStepsAfterOneThatFailed(t *testing.T) {
-	var s take
-	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		err := core.CallDo(ctx, "optional", func(context.Context, core.DerivedKey) error { return errProvider },
-			core.Dedup(time.Hour), core.Optional())
-		require.ErrorIs(t, err, errProvider)
-		return http.StatusCreated, s.steps(ctx, "charge", "book")
+		require.Equal(t, http.StatusCreated, w.Code, w.Body)
+		require.Equal(t, []string{"charge", "book", "book"}, s.ran)
 	})
-	s.fail = "book"
-	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
-	s.fail = ""
-	w := a.post("k-1", `{}`)
-	require.Equal(t, http.StatusCreated, w.Code, w.Body)
-	require.Equal(t, []string{"charge", "book", "book"}, s.ran)
 }
 
 // CONTRACT X-3
@@ -588,20 +634,18 @@ func TestUnfinishedStepIsCalledAgain(t *testing.T) {
 		},
 	}
 	for name, fault := range faults {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := &charger{fail: errProvider}
-				a := newFlowApp(t, nil, fault(p))
-				func() {
-					defer func() { _ = recover() }() // as the server does
-					require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
-				}()
-				require.Contains(t, a.kinds(), core.EventYielded)
-				p.fail = nil
-				require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "at once, without waiting for the lease")
-				require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-				p.requireOneCharge(t, 2)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			p := &charger{fail: errProvider}
+			a := newFlowApp(t, nil, fault(p))
+			func() {
+				defer func() { _ = recover() }() // as the server does
+				require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+			}()
+			require.Contains(t, a.kinds(), core.EventYielded)
+			p.fail = nil
+			require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "at once, without waiting for the lease")
+			require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+			p.requireOneCharge(t, 2)
 		})
 	}
 }
@@ -612,9 +656,9 @@ func charge(ctx context.Context, p *charger, opts ...core.CallOption) (int, erro
 	return http.StatusCreated, err
 }
 
-// CONTRACT X-3, M-4, X-7
-func TestWithoutDedupTheOperationIsParked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// CONTRACT X-3, M-4, X-7, F-1, X-1, X-2
+func TestCallsThatDoNotFinish(t *testing.T) {
+	inBubble(t, "without dedup the operation is parked", func(t *testing.T) {
 		p, wentOn := &charger{fail: errProvider}, mustrun.New(t)
 		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
 			status, err := charge(ctx, p)
@@ -643,108 +687,7 @@ func TestWithoutDedupTheOperationIsParked(t *testing.T) {
 		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 		p.requireOneCharge(t, 1)
 	})
-}
-
-// The window is the store's to measure: every instance of the app may be wrong about the time.
-//
-// CONTRACT X-3, T-1
-func TestDedupWindowGoesByTheStoresClock(t *testing.T) {
-	for name, off := range map[string]time.Duration{
-		"right": 0, "10 minutes behind": 10 * time.Minute, "10 minutes ahead": -10 * time.Minute,
-	} {
-		t.Run("the app's clock is "+name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(off) }))
-				p := &charger{fail: errProvider}
-				a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
-					return charge(ctx, p, core.Dedup(5*time.Minute))
-				})
-				for range 3 { // at 0, 2 and 4 minutes after the first start, which later ones do not move
-					require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
-					time.Sleep(2 * time.Minute)
-				}
-				p.requireOneCharge(t, 3)
-				p.fail = nil
-				requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
-				p.requireOneCharge(t, 3)
-			})
-		})
-	}
-}
-
-// A start that a clock wrote which was ahead says nothing of how old it is, nor does a clock that is behind.
-//
-// CONTRACT T-5, X-3
-func TestDedupWindowOfAClockThatJumps(t *testing.T) {
-	for name, jump := range map[string]func(clock *drifting){
-		"behind when it is read": func(*drifting) {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				clock := &drifting{}
-				p := &charger{fail: errProvider}
-				a := newFlowApp(t, memstore.New(memstore.WithClock(clock.now)), func(ctx context.Context) (int, error) {
-					if p.fail != nil {
-						jump(clock)
-					} else if name == "behind when it is read" {
-						clock.by(-3 * time.Hour)
-					}
-					return charge(ctx, p, core.Dedup(time.Hour))
-				})
-				require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
-				clock.by(0)
-				time.Sleep(2 * time.Hour)
-				p.fail = nil
-				requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
-				p.requireOneCharge(t, 1)
-			})
-		})
-	}
-}
-
-// CONTRACT X-3
-func TestStoreIsLostBetweenTheProvidersAnswerAndItsRecord(t *testing.T) {
-	for name, landed := range map[string]string{"before it has landed": "", "after": "after "} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				st := newFaultStore(memstore.New())
-				p := &charger{}
-				a := newFlowApp(t, st, func(ctx context.Context) (int, error) { return charge(ctx, p, core.Dedup(time.Hour)) })
-				tries := map[string]int{}
-				for _, call := range []string{"complete", "finish"} { // with the answer, then alone
-					st.on(landed+call, func(context.Context) error { tries[call]++; return errAway })
-				}
-				requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeCommitUnconfirmed)
-				require.Greater(t, tries["complete"], 3, "a charge is worth more than one try")
-				st.on(landed+"complete", nil)
-				st.on(landed+"finish", nil)
-				time.Sleep(store.DefaultLease)
-				require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-				p.requireOneCharge(t, map[bool]int{true: 2, false: 1}[landed == ""])
-			})
-		})
-	}
-	t.Run("for a moment", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			st := newFaultStore(memstore.New())
-			p := &charger{}
-			a := newFlowApp(t, st, func(ctx context.Context) (int, error) { return charge(ctx, p) })
-			tries := 0
-			st.on("finish", func(context.Context) error {
-				if tries++; tries < 4 {
-					return errAway
-				}
-				return nil
-			})
-			require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-			p.requireOneCharge(t, 1)
-		})
-	})
-}
-
-// CONTRACT X-3
-func TestNoCallWithoutItsStartRecorded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "no call without its start recorded", func(t *testing.T) {
 		st := newFaultStore(memstore.New())
 		p := &charger{}
 		a := newFlowApp(t, st, func(ctx context.Context) (int, error) { return charge(ctx, p) })
@@ -764,11 +707,7 @@ func TestNoCallWithoutItsStartRecorded(t *testing.T) {
 		require.True(t, landed)
 		require.Zero(t, p.calls())
 	})
-}
-
-// CONTRACT F-1, X-3
-func TestStepsThatCannotBeRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "steps that cannot be read", func(t *testing.T) {
 		store := newFaultStore(memstore.New())
 		s := take{fail: "book"}
 		a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
@@ -783,11 +722,7 @@ func TestStepsThatCannotBeRead(t *testing.T) {
 		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "at once: the claim was taken back")
 		require.Equal(t, []string{"charge", "book", "book"}, s.ran)
 	})
-}
-
-// CONTRACT X-1, X-2
-func TestLeaseLostDuringAProviderCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "lease lost during a provider call", func(t *testing.T) {
 		store := newFaultStore(memstore.New())
 		store.on("renew", func(context.Context) error { return errAway })
 		var heeds bool
@@ -812,6 +747,123 @@ func TestLeaseLostDuringAProviderCall(t *testing.T) {
 		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 		heeds = true
 		require.Equal(t, http.StatusInternalServerError, a.post("k-2", `{}`).Code)
+	})
+	t.Run("an optional call that may not be repeated does not park the operation", func(t *testing.T) {
+		s := take{fail: "book"}
+		var errs []error
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			errs = append(errs, core.CallDo(ctx, "mail", func(context.Context, core.DerivedKey) error { return errProvider },
+				core.Optional()))
+			return http.StatusCreated, s.steps(ctx, "book")
+		})
+		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+		s.fail = ""
+		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		require.ErrorIs(t, errs[0], errProvider)
+		require.ErrorIs(t, errs[1], core.ErrStepUnknown)
+	})
+	t.Run("recovered panic of a step is unfinished", func(t *testing.T) {
+		a := newFlowApp(t, nil, nil)
+		a.handler = func(w http.ResponseWriter, r *http.Request) {
+			func() {
+				defer func() { _ = recover() }()
+				_ = core.CallDo(r.Context(), "charge", func(context.Context, core.DerivedKey) error { panic("boom") }, core.Dedup(time.Hour))
+			}()
+			w.WriteHeader(http.StatusPaymentRequired)
+		}
+		for range 2 {
+			require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)
+		}
+		require.Equal(t, 2, a.ran(), "whether it took effect is not known: a refusal is not final")
+	})
+}
+
+// The window is the store's to measure: every instance of the app may be wrong about the time.
+//
+// CONTRACT X-3, T-1
+func TestDedupWindowGoesByTheStoresClock(t *testing.T) {
+	for name, off := range map[string]time.Duration{
+		"right": 0, "10 minutes behind": 10 * time.Minute, "10 minutes ahead": -10 * time.Minute,
+	} {
+		inBubble(t, "the app's clock is "+name, func(t *testing.T) {
+			store := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(off) }))
+			p := &charger{fail: errProvider}
+			a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
+				return charge(ctx, p, core.Dedup(5*time.Minute))
+			})
+			for range 3 { // at 0, 2 and 4 minutes after the first start, which later ones do not move
+				require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+				time.Sleep(2 * time.Minute)
+			}
+			p.requireOneCharge(t, 3)
+			p.fail = nil
+			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+			p.requireOneCharge(t, 3)
+		})
+	}
+}
+
+// A start that a clock wrote which was ahead says nothing of how old it is, nor does a clock that is behind.
+//
+// CONTRACT T-5, X-3
+func TestDedupWindowOfAClockThatJumps(t *testing.T) {
+	for name, jump := range map[string]func(clock *drifting){
+		"behind when it is read": func(*drifting) {},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			clock := &drifting{}
+			p := &charger{fail: errProvider}
+			a := newFlowApp(t, memstore.New(memstore.WithClock(clock.now)), func(ctx context.Context) (int, error) {
+				if p.fail != nil {
+					jump(clock)
+				} else if name == "behind when it is read" {
+					clock.by(-3 * time.Hour)
+				}
+				return charge(ctx, p, core.Dedup(time.Hour))
+			})
+			require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+			clock.by(0)
+			time.Sleep(2 * time.Hour)
+			p.fail = nil
+			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+			p.requireOneCharge(t, 1)
+		})
+	}
+}
+
+// CONTRACT X-3
+func TestStoreIsLostBetweenTheProvidersAnswerAndItsRecord(t *testing.T) {
+	for name, landed := range map[string]string{"before it has landed": "", "after": "after "} {
+		inBubble(t, name, func(t *testing.T) {
+			st := newFaultStore(memstore.New())
+			p := &charger{}
+			a := newFlowApp(t, st, func(ctx context.Context) (int, error) { return charge(ctx, p, core.Dedup(time.Hour)) })
+			tries := map[string]int{}
+			for _, call := range []string{"complete", "finish"} { // with the answer, then alone
+				st.on(landed+call, func(context.Context) error { tries[call]++; return errAway })
+			}
+			requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeCommitUnconfirmed)
+			require.Greater(t, tries["complete"], 3, "a charge is worth more than one try")
+			st.on(landed+"complete", nil)
+			st.on(landed+"finish", nil)
+			time.Sleep(store.DefaultLease)
+			require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+			p.requireOneCharge(t, map[bool]int{true: 2, false: 1}[landed == ""])
+		})
+	}
+	inBubble(t, "for a moment", func(t *testing.T) {
+		st := newFaultStore(memstore.New())
+		p := &charger{}
+		a := newFlowApp(t, st, func(ctx context.Context) (int, error) { return charge(ctx, p) })
+		tries := 0
+		st.on("finish", func(context.Context) error {
+			if tries++; tries < 4 {
+				return errAway
+			}
+			return nil
+		})
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		p.requireOneCharge(t, 1)
 	})
 }
 
@@ -958,24 +1010,6 @@ func TestAnswerBeforeACallHasReturned(t *testing.T) {
 	}
 }
 
-// An optional call that may not be repeated does not park the operation.
-//
-// CONTRACT X-3
-func TestOptionalCallThatMayNotBeRepeated(t *testing.T) {
-	s := take{fail: "book"}
-	var errs []error
-	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		errs = append(errs, core.CallDo(ctx, "mail", func(context.Context, core.DerivedKey) error { return errProvider },
-			core.Optional()))
-		return http.StatusCreated, s.steps(ctx, "book")
-	})
-	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
-	s.fail = ""
-	require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-	require.ErrorIs(t, errs[0], errProvider)
-	require.ErrorIs(t, errs[1], core.ErrStepUnknown)
-}
-
 // A client that gets a 5xx after a call has begun must not pay with a new key.
 //
 // CONTRACT X-3, C-4
@@ -1016,22 +1050,6 @@ func TestFailuresAfterACallSayUnknown(t *testing.T) {
 		names = nil
 		require.Equal(t, "unknown", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 	})
-}
-
-// CONTRACT X-3
-func TestRecoveredPanicOfAStepIsUnfinished(t *testing.T) {
-	a := newFlowApp(t, nil, nil)
-	a.handler = func(w http.ResponseWriter, r *http.Request) {
-		func() {
-			defer func() { _ = recover() }()
-			_ = core.CallDo(r.Context(), "charge", func(context.Context, core.DerivedKey) error { panic("boom") }, core.Dedup(time.Hour))
-		}()
-		w.WriteHeader(http.StatusPaymentRequired)
-	}
-	for range 2 {
-		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)
-	}
-	require.Equal(t, 2, a.ran(), "whether it took effect is not known: a refusal is not final")
 }
 
 // CONTRACT R-6
@@ -1172,30 +1190,26 @@ func TestAttemptsThatDidNotEndWellYieldAtOnce(t *testing.T) {
 		"a dead step": func(ctx context.Context) (int, error) { return charge(ctx, &charger{fail: errProvider}) },
 	}
 	for name, end := range ends {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := newFlowApp(t, nil, end)
-				func() {
-					defer func() { _ = recover() }()
-					require.GreaterOrEqual(t, a.post("k-1", `{}`).Code, 500)
-				}()
-				a.handler = created
-				if name == "a dead step" {
-					a.handler = flow(func(ctx context.Context) (int, error) {
-						return charge(ctx, &charger{}, core.Dedup(time.Hour))
-					}).ServeHTTP
-				}
-				require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			a := newFlowApp(t, nil, end)
+			func() {
+				defer func() { _ = recover() }()
+				require.GreaterOrEqual(t, a.post("k-1", `{}`).Code, 500)
+			}()
+			a.handler = created
+			if name == "a dead step" {
+				a.handler = flow(func(ctx context.Context) (int, error) {
+					return charge(ctx, &charger{}, core.Dedup(time.Hour))
+				}).ServeHTTP
+			}
+			require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 		})
 	}
 }
 
-// A renewal that is under way when the attempt ends must not take the lease that is being given back.
-//
 // CONTRACT X-1
-func TestYieldComesAfterARenewalUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestLeaseThatIsGivenBack(t *testing.T) {
+	inBubble(t, "a renewal that is under way when the attempt ends must not take the lease that is being given back", func(t *testing.T) {
 		st := newFaultStore(memstore.New())
 		renewals := 0
 		st.on("renew", func(context.Context) error {
@@ -1214,13 +1228,8 @@ func TestYieldComesAfterARenewalUnderWay(t *testing.T) {
 		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 		require.Equal(t, 2, renewals)
 	})
-}
-
-// Nor must a renewal begin while the store does not yet take the lease back: it could arrive after that.
-//
-// CONTRACT X-1
-func TestNoRenewalBeginsAfterTheLeaseWasGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	// Nor must a renewal begin while the store does not yet take the lease back: it could arrive after that.
+	inBubble(t, "no renewal begins after the lease was given up", func(t *testing.T) {
 		const lease = 3 * time.Second
 		store, begun := newFaultStore(memstore.New()), time.Now()
 		var calls list[time.Duration]
@@ -1243,144 +1252,65 @@ type forgetful struct{ *faultStore }
 
 func (forgetful) Steps(context.Context, core.ID) ([]store.StepRecord, error) { return nil, nil }
 
-// The list of steps is a memory; what decides is the row that the start of the step finds. So a payment that has its
-// result is not called again, whatever the list says.
-//
-// CONTRACT X-3
-func TestAFinishedStepIsNotCalledAgainThoughTheListLacksIt(t *testing.T) {
-	var p charger
-	var got []int
-	a := newFlowApp(t, forgetful{newFaultStore(memstore.New())}, func(ctx context.Context) (int, error) {
-		n, err := core.Call(ctx, "charge", p.charge)
-		got = append(got, n)
-		if err == nil && len(got) == 1 {
-			err = errProvider
-		}
-		return http.StatusCreated, err
-	})
-	for range 2 {
-		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
-	}
-	p.requireOneCharge(t, 1)
-}
-
-// CONTRACT X-3
-func TestKeyOfAProviderStep(t *testing.T) {
-	var keys []string
-	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		operation, _ := core.Operation(ctx)
-		for _, name := range []string{"charge", "book"} {
-			err := core.CallDo(ctx, name, func(_ context.Context, key core.DerivedKey) error {
-				require.Equal(t, operation.DeriveStep(name), key, "what a reconciler asks the provider for")
-				require.Len(t, key.String(), 64)
-				require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, key.UUID())
-				keys = append(keys, key.UUID(), key.String())
-				return nil
-			})
-			require.NoError(t, err)
-		}
-		return http.StatusCreated, nil
-	})
-	a.post("k-1", `{}`)
-	a.post("k-2", `{}`)
-	slices.Sort(keys)
-	require.Len(t, slices.Compact(keys), 8, "two operations, two steps, two formats")
-}
-
-// A step that has finished keeps the keys of its calls and events: no later attempt reuses them.
-//
-// CONTRACT C-5
-func TestAFinishedStepKeepsItsKeys(t *testing.T) {
-	attempts := 0
-	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		attempts++
-		err := core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
-			_, err := core.DeriveEvent(ctx, "paid")
-			return err
-		})
-		require.NoError(t, err)
-		if attempts == 1 {
-			return http.StatusInternalServerError, nil
-		}
-		_, err = core.DeriveEvent(ctx, "paid")
-		require.ErrorIs(t, err, core.ErrSameEvent)
-		return http.StatusCreated, nil
-	})
-	a.post("k-1", `{}`)
-	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-	require.Equal(t, 2, attempts)
-}
-
-// CONTRACT X-3
-func TestAStepHasSoManyKeys(t *testing.T) {
-	for made, want := range map[int]string{core.MaxStepKeys: "", core.MaxStepKeys + 1: "make several steps of it"} {
+// CONTRACT X-3, C-5
+func TestKeysOfSteps(t *testing.T) {
+	t.Run("key of a provider step", func(t *testing.T) {
+		var keys []string
 		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-			err := core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
-				for i := range made {
-					if _, err := core.DeriveEvent(ctx, strconv.Itoa(i)); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			if want == "" {
+			operation, _ := core.Operation(ctx)
+			for _, name := range []string{"charge", "book"} {
+				err := core.CallDo(ctx, name, func(_ context.Context, key core.DerivedKey) error {
+					require.Equal(t, operation.DeriveStep(name), key, "what a reconciler asks the provider for")
+					require.Len(t, key.String(), 64)
+					require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, key.UUID())
+					keys = append(keys, key.UUID(), key.String())
+					return nil
+				})
 				require.NoError(t, err)
-			} else {
-				require.ErrorContains(t, err, want)
 			}
 			return http.StatusCreated, nil
 		})
 		a.post("k-1", `{}`)
-		require.Equal(t, 1, a.ran())
-	}
-}
-
-func TestStepOutsideAResumeAttempt(t *testing.T) {
-	step := func(ctx context.Context) error {
-		return core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { return errors.New("it ran") })
-	}
-	require.ErrorContains(t, step(t.Context()), "on a route whose policy says core.Resume")
-
-	a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park}}, func(w http.ResponseWriter, r *http.Request) {
-		require.ErrorContains(t, step(r.Context()), "on a route whose policy says core.Resume")
-		created(w, r)
+		a.post("k-2", `{}`)
+		slices.Sort(keys)
+		require.Len(t, slices.Compact(keys), 8, "two operations, two steps, two formats")
 	})
-	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-}
-
-// A context that was kept, by a goroutine or by mistake, belongs to the attempt it came from and to no other.
-func TestStepOfAnAttemptThatIsOver(t *testing.T) {
-	var kept context.Context
-	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-		if kept != nil {
-			err := core.CallDo(kept, "charge", func(context.Context, core.DerivedKey) error { return errors.New("it ran") })
-			require.ErrorContains(t, err, "the attempt is over")
-			err = core.CallDo(kept, "another", func(context.Context, core.DerivedKey) error { return errors.New("it ran") })
-			require.ErrorContains(t, err, "the attempt is over")
-		}
-		kept = context.WithoutCancel(ctx)
-		return charge(ctx, &charger{})
-	})
-	for _, key := range []string{"k-1", "k-2"} {
-		w := a.post(key, `{}`)
-		require.Equal(t, http.StatusCreated, w.Code, w.Body)
-	}
-}
-
-// CONTRACT X-1
-func TestNoStepBeginsAfterTheDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaultStore(memstore.New())
-		a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
-			s := take{}
-			require.NoError(t, s.steps(ctx, "charge"))
-			<-ctx.Done()
-			store.on("start", func(context.Context) error { t.Error("a start is recorded"); return nil })
-			err := s.steps(context.WithoutCancel(ctx), "book")
-			require.ErrorIs(t, err, context.Cause(ctx))
-			require.Equal(t, []string{"charge"}, s.ran)
-			return 0, err
+	t.Run("a step that has finished keeps the keys of its calls and events: no later attempt reuses them", func(t *testing.T) {
+		attempts := 0
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			attempts++
+			err := core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
+				_, err := core.DeriveEvent(ctx, "paid")
+				return err
+			})
+			require.NoError(t, err)
+			if attempts == 1 {
+				return http.StatusInternalServerError, nil
+			}
+			_, err = core.DeriveEvent(ctx, "paid")
+			require.ErrorIs(t, err, core.ErrSameEvent)
+			return http.StatusCreated, nil
 		})
-		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+		a.post("k-1", `{}`)
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		require.Equal(t, 2, attempts)
+	})
+	// The list of steps is a memory; what decides is the row that the start of the step finds. So a payment that has its
+	// result is not called again, whatever the list says.
+	t.Run("a finished step is not called again though the list lacks it", func(t *testing.T) {
+		var p charger
+		var got []int
+		a := newFlowApp(t, forgetful{newFaultStore(memstore.New())}, func(ctx context.Context) (int, error) {
+			n, err := core.Call(ctx, "charge", p.charge)
+			got = append(got, n)
+			if err == nil && len(got) == 1 {
+				err = errProvider
+			}
+			return http.StatusCreated, err
+		})
+		for range 2 {
+			require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+		}
+		p.requireOneCharge(t, 1)
 	})
 }

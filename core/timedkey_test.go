@@ -67,26 +67,22 @@ func drop(t *testing.T, st core.Store) {
 	}
 }
 
-// CONTRACT T-6, K-3
-func TestTimedKeysAreUUIDv7(t *testing.T) {
-	a := newApp(t, timedKeys(memstore.New(), 0), created)
-	key := ago(0)
-	for _, bad := range []string{
-		"order-1", key[:14] + "4" + key[15:], key[:19] + "c" + key[20:], strings.ReplaceAll(key, "-", ""), "{" + key + "}",
-		strings.ToUpper(key),
-	} {
-		requireProblem(t, a.post(bad, `{}`), http.StatusBadRequest, core.CodeKeyInvalid)
-	}
-	requireCreated(t, a.post(key, `{}`), "created")
-	requireCreated(t, a.post(`"`+key+`"`, `{}`), "reused")
-	require.Equal(t, 24*time.Hour, store.DefaultKeyAge)
-}
-
-// The age counts to the millisecond, at both ends.
-//
-// CONTRACT T-6
-func TestKeyAge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// CONTRACT T-6, K-3, T-5, T-2, M-3, M-5, R-6, X-7
+func TestTimedKeys(t *testing.T) {
+	t.Run("timed keys are UUIDv7", func(t *testing.T) {
+		a := newApp(t, timedKeys(memstore.New(), 0), created)
+		key := ago(0)
+		for _, bad := range []string{
+			"order-1", key[:14] + "4" + key[15:], key[:19] + "c" + key[20:], strings.ReplaceAll(key, "-", ""), "{" + key + "}",
+			strings.ToUpper(key),
+		} {
+			requireProblem(t, a.post(bad, `{}`), http.StatusBadRequest, core.CodeKeyInvalid)
+		}
+		requireCreated(t, a.post(key, `{}`), "created")
+		requireCreated(t, a.post(`"`+key+`"`, `{}`), "reused")
+		require.Equal(t, 24*time.Hour, store.DefaultKeyAge)
+	})
+	inBubble(t, "the age counts to the millisecond, at both ends", func(t *testing.T) {
 		a := newApp(t, timedKeys(memstore.New(), 2*time.Hour), created)
 		requireCreated(t, a.post(ago(2*time.Hour), `{}`), "created")
 		requireCreated(t, a.post(ago(-5*time.Minute), `{}`), "created")
@@ -102,14 +98,9 @@ func TestKeyAge(t *testing.T) {
 		}
 		require.Equal(t, []core.Code{core.CodeKeyTooOld, core.CodeKeyInvalid}, codes)
 	})
-}
-
-// What was ahead may come in time, and what is in time gets too old: both clocks must take the key. Where they are too far
-// apart, neither judges.
-//
-// CONTRACT T-6, T-5
-func TestKeyAgeByBothClocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	// What was ahead may come in time, and what is in time gets too old: both clocks must take the key. Where they are too
+	// far apart, neither judges.
+	inBubble(t, "key age by both clocks", func(t *testing.T) {
 		clock := &drifting{}
 		a := newApp(t, timedKeys(memstore.New(memstore.WithClock(clock.now)), 2*time.Hour), created)
 		known := ago(2 * time.Hour)
@@ -133,14 +124,9 @@ func TestKeyAgeByBothClocks(t *testing.T) {
 		}
 		require.Equal(t, ran, a.ran())
 	})
-}
-
-// A repeat at the very edge of the age is run once, and answered for as long as its answer is kept. Then it is refused for
-// good: no tombstone is left, and none is needed.
-//
-// CONTRACT T-6, T-2, M-3, M-5
-func TestTimedKeyThroughItsLife(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	// A repeat at the very edge of the age is run once, and answered for as long as its answer is kept. Then it is refused
+	// for good: no tombstone is left, and none is needed.
+	inBubble(t, "timed key through its life", func(t *testing.T) {
 		clock := &drifting{}
 		st := memstore.New(memstore.WithClock(clock.now))
 		a := newApp(t, timedKeys(st, 2*time.Hour), created)
@@ -164,13 +150,8 @@ func TestTimedKeyThroughItsLife(t *testing.T) {
 		}
 		require.Equal(t, 1, a.ran())
 	})
-}
-
-// However wrong the clocks are later, a key whose record was swept never runs again: the floor is no matter of a clock.
-//
-// CONTRACT T-6, T-5
-func TestSweptKeysAndClocksThatGoBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	// However wrong the clocks are later, a key whose record was swept never runs again: the floor is no matter of a clock.
+	inBubble(t, "swept keys and clocks that go back", func(t *testing.T) {
 		clock := &drifting{}
 		st := memstore.New(memstore.WithClock(clock.now))
 		cfg := timedKeys(st, time.Hour, func(c *core.Config) { c.Now = clock.now })
@@ -183,13 +164,84 @@ func TestSweptKeysAndClocksThatGoBack(t *testing.T) {
 		requireTooOld(t, a.post(key, `{}`), key)
 		requireCreated(t, a.post(keyAt(clock.now().Add(time.Second)), `{}`), "created")
 	})
+	inBubble(t, "a freed key may be used again as long as it is young enough", func(t *testing.T) {
+		store := memstore.New()
+		a := newApp(t, timedKeys(store, time.Hour), func(w http.ResponseWriter, r *http.Request) {
+			core.NotApplied(r.Context())
+			w.WriteHeader(http.StatusTooManyRequests)
+		})
+		again, late, settled := ago(0), ago(0), ago(0)
+		require.Equal(t, http.StatusTooManyRequests, a.post(again, `{}`).Code)
+		require.Equal(t, http.StatusTooManyRequests, a.post(late, `{}`).Code)
+		a.handler = status(http.StatusBadGateway)
+		a.post(settled, `{}`)
+		a.handler = created
+		time.Sleep(time.Hour)
+		requireCreated(t, a.post(again, `{}`), "created")
+		time.Sleep(time.Millisecond)
+		requireTooOld(t, a.post(late, `{}`), late)
+		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, settled), core.Decision{Who: "op", Why: "no charge"})
+		require.NoError(t, err)
+		requireTooOld(t, a.post(settled, `{}`), settled)
+		requireCreated(t, a.post(again, `{}`), "reused")
+	})
+	// Routes with different ages share a floor: what is kept for the longest is answered on every route, and no young key of
+	// the longest is refused because of the shortest.
+	inBubble(t, "routes with different key ages", func(t *testing.T) {
+		store := memstore.New()
+		a := newApp(t, core.Config{Store: store, Policy: core.Policy{KeyFormat: core.TimedKey}, Routes: core.Routes{
+			"POST " + pattern: {Recovery: core.Park, KeyAge: time.Hour, Retention: 24 * time.Hour},
+			"POST /slow":      {Recovery: core.Park, KeyAge: 60 * time.Hour},
+		}}, created)
+		a.pattern = "/slow"
+		requireCreated(t, a.post(ago(-time.Minute), `{}`), "created") // from now on the ages are kept
+		a.pattern = pattern
+		key := ago(0)
+		requireCreated(t, a.post(key, `{}`), "created")
+		time.Sleep(61 * time.Hour)
+		drop(t, store)
+		requireProblem(t, a.post(key, `{}`), http.StatusConflict, core.CodeKeyExpired)
+		old := ago(time.Hour + time.Millisecond)
+		requireTooOld(t, a.post(old, `{}`), old)
+		a.pattern = "/slow"
+		requireCreated(t, a.post(ago(60*time.Hour), `{}`), "created")
+		a.pattern = pattern
+		time.Sleep(2 * time.Hour) // 60 h + 2 h + 5 min + 1 min since it was answered
+		drop(t, store)
+		requireTooOld(t, a.post(key, `{}`), key)
+		a.pattern = "/slow"
+		requireTooOld(t, a.post(key, `{}`), key)
+		requireCreated(t, a.post(ago(60*time.Hour), `{}`), "created")
+	})
+	inBubble(t, "a settlement keeps the record of a timed key for as long as an attempt's answer would have", func(t *testing.T) {
+		st := memstore.New()
+		a := newApp(t, core.Config{Store: st, Policy: core.Policy{KeyFormat: core.TimedKey}, Routes: core.Routes{
+			"POST " + pattern: {Recovery: core.Park, KeyAge: time.Hour, Retention: 24 * time.Hour},
+			"POST /slow":      {Recovery: core.Park, KeyAge: 60 * time.Hour},
+		}}, status(http.StatusBadGateway))
+		kept := func(key string) time.Duration {
+			rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, key))
+			require.NoError(t, err)
+			return rec.PurgeAt.Sub(rec.ExpiresAt)
+		}
+		lost := ago(0)
+		require.Equal(t, http.StatusBadGateway, a.post(lost, `{}`).Code)
+		time.Sleep(store.DefaultDeadline)
+		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, lost), core.Decision{
+			Applied: true, Answer: &core.Answer{Status: http.StatusCreated}, Who: "operator", Why: "asked"})
+		require.NoError(t, err)
+		a.handler = created
+		answered := ago(0)
+		requireCreated(t, a.post(answered, `{}`), "created")
+		require.Equal(t, kept(answered), kept(lost))
+		require.Less(t, kept(lost), store.MaxRetention)
+	})
 }
 
-// A longer age holds for keys that are made from then on. What was too old before stays so, and is never run.
-//
 // CONTRACT T-6
-func TestRaisedKeyAge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestPoliciesOfTimedKeysThatChange(t *testing.T) {
+	// A longer age holds for keys that are made from then on. What was too old before stays so, and is never run.
+	inBubble(t, "raised key age", func(t *testing.T) {
 		store := memstore.New()
 		day := func(c *core.Config) { c.Policy.Retention = 24 * time.Hour }
 		before := newApp(t, timedKeys(store, time.Hour, day), created)
@@ -221,13 +273,7 @@ func TestRaisedKeyAge(t *testing.T) {
 		requireTooOld(t, again.post(unused, `{}`), unused)
 		require.Equal(t, 1, again.ran())
 	})
-}
-
-// A shorter age holds at once.
-//
-// CONTRACT T-6
-func TestLoweredKeyAge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "a shorter age holds at once", func(t *testing.T) {
 		store := memstore.New()
 		before := newApp(t, timedKeys(store, 10*time.Hour), created)
 		requireCreated(t, before.post(ago(5*time.Hour), `{}`), "created")
@@ -236,14 +282,9 @@ func TestLoweredKeyAge(t *testing.T) {
 		requireTooOld(t, after.post(key, `{}`), key)
 		requireCreated(t, after.post(ago(time.Hour), `{}`), "created")
 	})
-}
-
-// A route that takes any key again knows what it has answered while its keys were timed, and still refuses what was too old
-// until then.
-//
-// CONTRACT T-6
-func TestLeavingTimedKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	// A route that takes any key again knows what it has answered while its keys were timed, and still refuses what was too
+	// old until then.
+	inBubble(t, "leaving timed keys", func(t *testing.T) {
 		st := memstore.New()
 		before := newApp(t, timedKeys(st, time.Hour), created)
 		swept, parked := ago(0), ago(0)
@@ -278,14 +319,9 @@ func TestLeavingTimedKeys(t *testing.T) {
 		drop(t, st)
 		requireTooOld(t, after.post(parked, `{}`), parked)
 	})
-}
-
-// A route that comes back to timed keys takes none that were refused before it left, nor any that were too old for its
-// first age: whether those ran in between, no floor of the service tells.
-//
-// CONTRACT T-6
-func TestComingBackToTimedKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	// A route that comes back to timed keys takes none that were refused before it left, nor any that were too old for its
+	// first age: whether those ran in between, no floor of the service tells.
+	inBubble(t, "coming back to timed keys", func(t *testing.T) {
 		store := memstore.New()
 		before := newApp(t, timedKeys(store, time.Hour), created)
 		refused := ago(time.Hour + time.Millisecond)
@@ -301,6 +337,19 @@ func TestComingBackToTimedKeys(t *testing.T) {
 		requireCreated(t, after.post(ago(time.Hour), `{}`), "created")
 		time.Sleep(50 * time.Hour)
 		requireCreated(t, after.post(young, `{}`), "created")
+	})
+	inBubble(t, "a route that begins with timed keys takes none of those whose tombstones may be gone", func(t *testing.T) {
+		store := memstore.New()
+		before := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, Retention: 24 * time.Hour,
+			Tombstone: 24 * time.Hour}}, created)
+		key := ago(0)
+		requireCreated(t, before.post(key, `{}`), "created")
+		time.Sleep(49 * time.Hour)
+		drop(t, store)
+		after := newApp(t, timedKeys(store, 60*time.Hour), created)
+		requireTooOld(t, after.post(key, `{}`), key)
+		requireCreated(t, after.post(ago(24*time.Hour), `{}`), "created")
+		require.Equal(t, 1, after.ran())
 	})
 }
 
@@ -378,23 +427,21 @@ func TestAnAgeOfKeysThatDoesNotCome(t *testing.T) {
 		"timed": timedKeys(hangingAges{memstore.New()}, time.Hour),
 		"left":  {Store: hangingAges{memstore.New()}, Policy: core.Policy{Recovery: core.Park}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := newApp(t, cfg, created)
-				var wg sync.WaitGroup
-				defer wg.Wait()
-				wg.Go(func() { a.post(ago(0), `{}`) })
-				synctest.Wait()
-				requireProblem(t, a.post(ago(30*time.Minute), `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-				require.Zero(t, a.ran())
-			})
+		inBubble(t, name, func(t *testing.T) {
+			a := newApp(t, cfg, created)
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			wg.Go(func() { a.post(ago(0), `{}`) })
+			synctest.Wait()
+			requireProblem(t, a.post(ago(30*time.Minute), `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+			require.Zero(t, a.ran())
 		})
 	}
 }
 
-// CONTRACT T-6
-func TestLeavingTimedKeysBesideOtherRefusals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// CONTRACT T-6, T-5, M-3
+func TestTimedKeysBesideOtherRules(t *testing.T) {
+	inBubble(t, "leaving timed keys beside other refusals", func(t *testing.T) {
 		store := memstore.New()
 		before := newApp(t, timedKeys(store, time.Hour), created)
 		requireCreated(t, before.post(ago(0), `{}`), "created")
@@ -405,149 +452,8 @@ func TestLeavingTimedKeysBesideOtherRefusals(t *testing.T) {
 		old := ago(2 * time.Hour)
 		requireTooOld(t, after.post(old, `{"b":1}`), old)
 	})
-}
-
-// A route without timed keys asks the store once whether it has had them, and only when a key carries a time.
-//
-// CONTRACT T-6
-func TestRoutesWithoutTimedKeysAskOnce(t *testing.T) {
-	a := newRowsApp(t, core.Config{}, created)
-	asked := 0
-	a.faults.on("keep age", func(context.Context) error { asked++; return nil })
-	requireCreated(t, a.post("order-1", `{}`), "created")
-	require.Zero(t, asked)
-	for range 3 {
-		requireCreated(t, a.post(ago(100*time.Hour), `{}`), "created")
-	}
-	require.Equal(t, 1, asked)
-
-	t.Run("of several routes", func(t *testing.T) {
-		park := core.Policy{Recovery: core.Rollback}
-		a := newRowsApp(t, core.Config{Routes: core.Routes{"POST /a": park, "POST /b": park}}, created)
-		asked := 0
-		a.faults.on("keep age", func(context.Context) error { asked++; return nil })
-		for range 3 {
-			for _, a.pattern = range []string{"/a", "/b"} {
-				requireCreated(t, a.post(ago(time.Hour), `{}`), "created")
-			}
-		}
-		require.Equal(t, 2, asked, "each once")
-	})
-}
-
-// A route that begins with timed keys takes none of those whose tombstones may be gone.
-//
-// CONTRACT T-6
-func TestBeginningWithTimedKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		before := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, Retention: 24 * time.Hour,
-			Tombstone: 24 * time.Hour}}, created)
-		key := ago(0)
-		requireCreated(t, before.post(key, `{}`), "created")
-		time.Sleep(49 * time.Hour)
-		drop(t, store)
-		after := newApp(t, timedKeys(store, 60*time.Hour), created)
-		requireTooOld(t, after.post(key, `{}`), key)
-		requireCreated(t, after.post(ago(24*time.Hour), `{}`), "created")
-		require.Equal(t, 1, after.ran())
-	})
-}
-
-// A freed key may be used again as long as it is young enough.
-//
-// CONTRACT T-6, R-6, X-7
-func TestFreedTimedKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		a := newApp(t, timedKeys(store, time.Hour), func(w http.ResponseWriter, r *http.Request) {
-			core.NotApplied(r.Context())
-			w.WriteHeader(http.StatusTooManyRequests)
-		})
-		again, late, settled := ago(0), ago(0), ago(0)
-		require.Equal(t, http.StatusTooManyRequests, a.post(again, `{}`).Code)
-		require.Equal(t, http.StatusTooManyRequests, a.post(late, `{}`).Code)
-		a.handler = status(http.StatusBadGateway)
-		a.post(settled, `{}`)
-		a.handler = created
-		time.Sleep(time.Hour)
-		requireCreated(t, a.post(again, `{}`), "created")
-		time.Sleep(time.Millisecond)
-		requireTooOld(t, a.post(late, `{}`), late)
-		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, settled), core.Decision{Who: "op", Why: "no charge"})
-		require.NoError(t, err)
-		requireTooOld(t, a.post(settled, `{}`), settled)
-		requireCreated(t, a.post(again, `{}`), "reused")
-	})
-}
-
-// Routes with different ages share a floor: what is kept for the longest is answered on every route, and no young key of
-// the longest is refused because of the shortest.
-//
-// CONTRACT T-6
-func TestRoutesWithDifferentKeyAges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		a := newApp(t, core.Config{Store: store, Policy: core.Policy{KeyFormat: core.TimedKey}, Routes: core.Routes{
-			"POST " + pattern: {Recovery: core.Park, KeyAge: time.Hour, Retention: 24 * time.Hour},
-			"POST /slow":      {Recovery: core.Park, KeyAge: 60 * time.Hour},
-		}}, created)
-		a.pattern = "/slow"
-		requireCreated(t, a.post(ago(-time.Minute), `{}`), "created") // from now on the ages are kept
-		a.pattern = pattern
-		key := ago(0)
-		requireCreated(t, a.post(key, `{}`), "created")
-		time.Sleep(61 * time.Hour)
-		drop(t, store)
-		requireProblem(t, a.post(key, `{}`), http.StatusConflict, core.CodeKeyExpired)
-		old := ago(time.Hour + time.Millisecond)
-		requireTooOld(t, a.post(old, `{}`), old)
-		a.pattern = "/slow"
-		requireCreated(t, a.post(ago(60*time.Hour), `{}`), "created")
-		a.pattern = pattern
-		time.Sleep(2 * time.Hour) // 60 h + 2 h + 5 min + 1 min since it was answered
-		drop(t, store)
-		requireTooOld(t, a.post(key, `{}`), key)
-		a.pattern = "/slow"
-		requireTooOld(t, a.post(key, `{}`), key)
-		requireCreated(t, a.post(ago(60*time.Hour), `{}`), "created")
-	})
-}
-
-// A settlement keeps the record of a timed key for as long as an attempt's answer would have.
-//
-// CONTRACT T-6, X-7
-func TestSettledTimedKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := memstore.New()
-		a := newApp(t, core.Config{Store: st, Policy: core.Policy{KeyFormat: core.TimedKey}, Routes: core.Routes{
-			"POST " + pattern: {Recovery: core.Park, KeyAge: time.Hour, Retention: 24 * time.Hour},
-			"POST /slow":      {Recovery: core.Park, KeyAge: 60 * time.Hour},
-		}}, status(http.StatusBadGateway))
-		kept := func(key string) time.Duration {
-			rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, key))
-			require.NoError(t, err)
-			return rec.PurgeAt.Sub(rec.ExpiresAt)
-		}
-		lost := ago(0)
-		require.Equal(t, http.StatusBadGateway, a.post(lost, `{}`).Code)
-		time.Sleep(store.DefaultDeadline)
-		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, lost), core.Decision{
-			Applied: true, Answer: &core.Answer{Status: http.StatusCreated}, Who: "operator", Why: "asked"})
-		require.NoError(t, err)
-		a.handler = created
-		answered := ago(0)
-		requireCreated(t, a.post(answered, `{}`), "created")
-		require.Equal(t, kept(answered), kept(lost))
-		require.Less(t, kept(lost), store.MaxRetention)
-	})
-}
-
-// What a key is too old for is said before the caller is told to come again, or that it is a suspected duplicate.
-//
-// CONTRACT T-6
-func TestTooOldBesideOtherRefusals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	// What a key is too old for is said before the caller is told to come again, or that it is a suspected duplicate.
+	inBubble(t, "too old beside other refusals", func(t *testing.T) {
 		a := newApp(t, timedKeys(memstore.New(), time.Hour, func(c *core.Config) {
 			c.Policy.MaxOpen, c.Policy.Rekey = 1, core.RekeyRefuse
 		}), status(http.StatusBadGateway))
@@ -559,13 +465,7 @@ func TestTooOldBesideOtherRefusals(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		requireProblem(t, a.post(unknown, `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 	})
-}
-
-// After a restore every instance refuses what may have been lost.
-//
-// CONTRACT T-6
-func TestRefuseKeysBefore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "after a restore every instance refuses what may have been lost", func(t *testing.T) {
 		store := memstore.New()
 		a, b := newApp(t, timedKeys(store, 5*time.Hour), created), newApp(t, timedKeys(store, 5*time.Hour), created)
 		known := ago(0)
@@ -597,6 +497,66 @@ func TestRefuseKeysBefore(t *testing.T) {
 
 		other := newApp(t, core.Config{Store: newFaultStore(memstore.New())}, created)
 		require.ErrorContains(t, other.module.RefuseKeysBefore(t.Context(), restored), "store.Settings")
+	})
+	inBubble(t, "timed keys in shadow", func(t *testing.T) {
+		a := newApp(t, timedKeys(memstore.New(), time.Hour, func(c *core.Config) {
+			c.Policy.ShadowUntil = time.Now().Add(time.Hour)
+		}), created)
+		for _, key := range []string{ago(0), ago(2 * time.Hour), ago(-time.Hour), "order-1"} {
+			require.Equal(t, http.StatusCreated, a.post(key, `{}`).Code)
+		}
+		var codes []core.Code
+		for _, e := range a.of(core.EventWouldRefuse) {
+			codes = append(codes, e.Code)
+		}
+		require.Equal(t, []core.Code{core.CodeKeyTooOld, core.CodeKeyInvalid, core.CodeKeyInvalid}, codes)
+		require.Len(t, a.of(core.EventWouldClaim), 1)
+	})
+	inBubble(t, "a record answers, even while the clocks are too far apart to find out how old keys may be", func(t *testing.T) {
+		clock := &drifting{}
+		store := memstore.New(memstore.WithClock(clock.now))
+		before := newApp(t, timedKeys(store, time.Hour), created)
+		key := ago(0)
+		requireCreated(t, before.post(key, `{}`), "created")
+		clock.by(2 * time.Hour)
+		for name, cfg := range map[string]core.Config{
+			"raised": timedKeys(store, 2*time.Hour), "left": {Store: store},
+		} {
+			a := newApp(t, cfg, created)
+			requireCreated(t, a.post(key, `{}`), "reused")
+			requireProblem(t, a.post(ago(0), `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+			requireProblem(t, a.post(ago(48*time.Hour), `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+			require.Zero(t, a.ran(), name)
+			require.Len(t, a.of(core.EventClockSkew), 1, name)
+		}
+	})
+}
+
+// A route without timed keys asks the store once whether it has had them, and only when a key carries a time.
+//
+// CONTRACT T-6
+func TestRoutesWithoutTimedKeysAskOnce(t *testing.T) {
+	a := newRowsApp(t, core.Config{}, created)
+	asked := 0
+	a.faults.on("keep age", func(context.Context) error { asked++; return nil })
+	requireCreated(t, a.post("order-1", `{}`), "created")
+	require.Zero(t, asked)
+	for range 3 {
+		requireCreated(t, a.post(ago(100*time.Hour), `{}`), "created")
+	}
+	require.Equal(t, 1, asked)
+
+	t.Run("of several routes", func(t *testing.T) {
+		park := core.Policy{Recovery: core.Rollback}
+		a := newRowsApp(t, core.Config{Routes: core.Routes{"POST /a": park, "POST /b": park}}, created)
+		asked := 0
+		a.faults.on("keep age", func(context.Context) error { asked++; return nil })
+		for range 3 {
+			for _, a.pattern = range []string{"/a", "/b"} {
+				requireCreated(t, a.post(ago(time.Hour), `{}`), "created")
+			}
+		}
+		require.Equal(t, 2, asked, "each once")
 	})
 }
 
@@ -634,27 +594,9 @@ func TestTimedKeyConfiguration(t *testing.T) {
 	require.NoError(t, err, "the age is that of timed keys only")
 }
 
-// CONTRACT T-6
-func TestTimedKeysInShadow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newApp(t, timedKeys(memstore.New(), time.Hour, func(c *core.Config) {
-			c.Policy.ShadowUntil = time.Now().Add(time.Hour)
-		}), created)
-		for _, key := range []string{ago(0), ago(2 * time.Hour), ago(-time.Hour), "order-1"} {
-			require.Equal(t, http.StatusCreated, a.post(key, `{}`).Code)
-		}
-		var codes []core.Code
-		for _, e := range a.of(core.EventWouldRefuse) {
-			codes = append(codes, e.Code)
-		}
-		require.Equal(t, []core.Code{core.CodeKeyTooOld, core.CodeKeyInvalid, core.CodeKeyInvalid}, codes)
-		require.Len(t, a.of(core.EventWouldClaim), 1)
-	})
-}
-
 // CONTRACT T-6, F-4
-func TestImportOfTimedKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestImportsOfTimedKeys(t *testing.T) {
+	inBubble(t, "import of timed keys", func(t *testing.T) {
 		st := memstore.New()
 		a := newApp(t, core.Config{Store: st, Routes: core.Routes{
 			"POST " + pattern: {Recovery: core.Park, KeyFormat: core.TimedKey, KeyAge: time.Hour},
@@ -674,14 +616,9 @@ func TestImportOfTimedKeys(t *testing.T) {
 		requireTooOld(t, a.post(key, `{}`), key)
 		requireCreated(t, a.post(ago(0), `{}`), "created") // what was ahead is no floor
 	})
-}
-
-// An imported record stays until its key is too old, however short the other table's retention was. A floor that rose
-// earlier would refuse other keys that are young enough.
-//
-// CONTRACT T-6, F-4
-func TestImportedRecordOutlivesItsKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	// An imported record stays until its key is too old, however short the other table's retention was. A floor that rose
+	// earlier would refuse other keys that are young enough.
+	inBubble(t, "imported record outlives its key", func(t *testing.T) {
 		st := memstore.New()
 		a := newApp(t, core.Config{Store: st, Routes: core.Routes{"POST " + pattern: {
 			Recovery: core.Park, KeyFormat: core.TimedKey, KeyAge: 60 * time.Hour, Tombstone: store.MinRetention,
@@ -771,28 +708,4 @@ func TestNoTimedKeysWithoutTheirAge(t *testing.T) {
 	require.Zero(t, a.ran())
 	a.faults.on("keep age", nil)
 	requireCreated(t, a.post(ago(0), `{}`), "created")
-}
-
-// A record answers, even while the clocks are too far apart to find out how old keys may be.
-//
-// CONTRACT T-6, T-5, M-3
-func TestReplaysWithoutTheAgeOfKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		clock := &drifting{}
-		store := memstore.New(memstore.WithClock(clock.now))
-		before := newApp(t, timedKeys(store, time.Hour), created)
-		key := ago(0)
-		requireCreated(t, before.post(key, `{}`), "created")
-		clock.by(2 * time.Hour)
-		for name, cfg := range map[string]core.Config{
-			"raised": timedKeys(store, 2*time.Hour), "left": {Store: store},
-		} {
-			a := newApp(t, cfg, created)
-			requireCreated(t, a.post(key, `{}`), "reused")
-			requireProblem(t, a.post(ago(0), `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-			requireProblem(t, a.post(ago(48*time.Hour), `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-			require.Zero(t, a.ran(), name)
-			require.Len(t, a.of(core.EventClockSkew), 1, name)
-		}
-	})
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -28,63 +27,60 @@ func (d *drifting) by(off time.Duration) { d.off.Store(int64(off)) }
 // CONTRACT T-5, M-3, M-5
 func TestClockThatJumps(t *testing.T) {
 	for name, jump := range map[string]time.Duration{"ahead": 40 * 24 * time.Hour, "behind": -40 * 24 * time.Hour} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				clock := &drifting{}
-				st := memstore.New(memstore.WithClock(clock.now))
-				a := newOpsApp(t, core.Config{Store: st, SweepEvery: time.Second}, created)
-				require.Equal(t, http.StatusCreated, a.post("buried", `{}`).Code)
-				time.Sleep(store.DefaultRetention)
-				_, err := st.Sweep(t.Context(), 10, store.Window{})
-				require.NoError(t, err)
-				require.Equal(t, http.StatusCreated, a.post("answered", `{}`).Code)
-				a.handler = status(http.StatusBadGateway)
-				require.Equal(t, http.StatusBadGateway, a.post("parked", `{}`).Code)
-				time.Sleep(store.DefaultDeadline)
-				a.handler = created
+		inBubble(t, name, func(t *testing.T) {
+			clock := &drifting{}
+			st := memstore.New(memstore.WithClock(clock.now))
+			a := newOpsApp(t, core.Config{Store: st, SweepEvery: time.Second}, created)
+			require.Equal(t, http.StatusCreated, a.post("buried", `{}`).Code)
+			time.Sleep(store.DefaultRetention)
+			_, err := st.Sweep(t.Context(), 10, store.Window{})
+			require.NoError(t, err)
+			require.Equal(t, http.StatusCreated, a.post("answered", `{}`).Code)
+			a.handler = status(http.StatusBadGateway)
+			require.Equal(t, http.StatusBadGateway, a.post("parked", `{}`).Code)
+			time.Sleep(store.DefaultDeadline)
+			a.handler = created
 
-				clock.by(jump)
-				stop := a.start()
-				time.Sleep(10 * time.Second)
-				w := a.post("answered", `{}`)
-				require.Equal(t, http.StatusCreated, w.Code)
-				require.Equal(t, "reused", w.Header().Get("Idempotency-Result"))
-				require.Equal(t, "completed", members(t, a.operation(alice, idOf("answered")))["state"])
-				requireProblem(t, a.post("parked", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
-				requireProblem(t, a.serveSettle(operator, idOf("parked"), `{"outcome":"not_applied","reason":"r"}`),
-					http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-				w = a.post("buried", `{}`)
-				if jump > 0 {
-					requireProblem(t, w, http.StatusConflict, core.CodeKeyExpired)
-				} else {
-					require.Equal(t, http.StatusConflict, w.Code)
-				}
-				for range 2 { // its lease would be as wrong as the clock
-					requireProblem(t, a.post("new", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-				}
-				told := a.of(core.EventClockSkew)
-				require.Len(t, told, 1, "once a minute")
-				require.ErrorIs(t, told[0].Err, core.ErrClock)
-				require.Empty(t, a.of(core.EventSwept))
+			clock.by(jump)
+			stop := a.start()
+			time.Sleep(10 * time.Second)
+			w := a.post("answered", `{}`)
+			require.Equal(t, http.StatusCreated, w.Code)
+			require.Equal(t, "reused", w.Header().Get("Idempotency-Result"))
+			require.Equal(t, "completed", members(t, a.operation(alice, idOf("answered")))["state"])
+			requireProblem(t, a.post("parked", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+			requireProblem(t, a.serveSettle(operator, idOf("parked"), `{"outcome":"not_applied","reason":"r"}`),
+				http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+			w = a.post("buried", `{}`)
+			if jump > 0 {
+				requireProblem(t, w, http.StatusConflict, core.CodeKeyExpired)
+			} else {
+				require.Equal(t, http.StatusConflict, w.Code)
+			}
+			for range 2 { // its lease would be as wrong as the clock
+				requireProblem(t, a.post("new", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+			}
+			told := a.of(core.EventClockSkew)
+			require.Len(t, told, 1, "once a minute")
+			require.ErrorIs(t, told[0].Err, core.ErrClock)
+			require.Empty(t, a.of(core.EventSwept))
 
-				clock.by(0)
-				time.Sleep(time.Minute)
-				stop()
-				before := a.ran()
-				require.Equal(t, "reused", a.post("answered", `{}`).Header().Get("Idempotency-Result"))
-				requireProblem(t, a.post("buried", `{}`), http.StatusConflict, core.CodeKeyExpired)
-				require.Equal(t, before, a.ran())
-				require.Equal(t, "created", a.post("new", `{}`).Header().Get("Idempotency-Result"))
-			})
+			clock.by(0)
+			time.Sleep(time.Minute)
+			stop()
+			before := a.ran()
+			require.Equal(t, "reused", a.post("answered", `{}`).Header().Get("Idempotency-Result"))
+			requireProblem(t, a.post("buried", `{}`), http.StatusConflict, core.CodeKeyExpired)
+			require.Equal(t, before, a.ran())
+			require.Equal(t, "created", a.post("new", `{}`).Header().Get("Idempotency-Result"))
 		})
 	}
 }
 
-// A Resume operation is not begun by a clock that is ahead: its provider step would look new for as long as the jump.
-//
-// CONTRACT T-5, X-3
-func TestNoStepsByAClockThatIsAhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// CONTRACT T-5, X-3, T-1
+func TestClocksThatAreWrong(t *testing.T) {
+	// A Resume operation is not begun by a clock that is ahead: its provider step would look new for as long as the jump.
+	inBubble(t, "no steps by a clock that is ahead", func(t *testing.T) {
 		clock := &drifting{}
 		p := &charger{}
 		a := newFlowApp(t, memstore.New(memstore.WithClock(clock.now)), func(ctx context.Context) (int, error) {
@@ -99,13 +95,7 @@ func TestNoStepsByAClockThatIsAhead(t *testing.T) {
 		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 		p.requireOneCharge(t, 1)
 	})
-}
-
-// Within the bound it is the store's clock alone that decides.
-//
-// CONTRACT T-5, T-1
-func TestClockWithinTheBound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "within the bound it is the store's clock alone that decides", func(t *testing.T) {
 		clock := &drifting{}
 		a := newApp(t, core.Config{Store: memstore.New(memstore.WithClock(clock.now)), MaxClockSkew: 2 * time.Hour}, created)
 		a.post("k-1", `{}`)
@@ -117,13 +107,7 @@ func TestClockWithinTheBound(t *testing.T) {
 		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 		require.Len(t, a.of(core.EventClockSkew), 1)
 	})
-}
-
-// What completes after the clock has gone back is kept as long as if it had not.
-//
-// CONTRACT T-5
-func TestClockGoesBackWithinAnAttempt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "what completes after the clock has gone back is kept as long as if it had not", func(t *testing.T) {
 		clock := &drifting{}
 		a := newApp(t, core.Config{Store: memstore.New(memstore.WithClock(clock.now))}, func(w http.ResponseWriter, r *http.Request) {
 			clock.by(-40 * 24 * time.Hour)

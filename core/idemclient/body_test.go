@@ -67,39 +67,33 @@ func TestABodyThatCannotBeRewoundIsNotSent(t *testing.T) {
 	})
 }
 
-func TestABodyThatCannotBeReadIsNotSent(t *testing.T) {
-	w := on(says(201, created))
-	client := newClient(t, idemclient.Config{Transport: w})
-	broken := errors.New("disk gone")
-	for what, change := range map[string]func(r *http.Request){
-		"GetBody fails": func(r *http.Request) { r.GetBody = func() (io.ReadCloser, error) { return nil, broken } },
-		"read fails": func(r *http.Request) {
-			r.GetBody = func() (io.ReadCloser, error) {
-				return io.NopCloser(io.MultiReader(strings.NewReader("12"), failing{broken})), nil
-			}
-		},
-	} {
-		r := payment(t, address)
-		change(r)
-		res, err := client.Do(t.Context(), "order-7", r)
-		require.ErrorIs(t, failed(t, res, err), broken, what)
-	}
-	r := payment(t, address)
-	r.ContentLength = 1000 // a truncated file, say: a part of a command is none
-	res, err := client.Do(t.Context(), "order-7", r)
-	require.ErrorContains(t, failed(t, res, err), "ContentLength of 1000 and a body of 18 bytes")
-	require.Empty(t, w.sent)
-}
-
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
-
-// GetBody is asked once: the same bytes go out in every attempt, even where the caller's buffer changes meanwhile.
-//
 // CONTRACT C-2
-func TestTheBodyIsTheSameInEveryAttempt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestBodies(t *testing.T) {
+	t.Run("a body that cannot be read is not sent", func(t *testing.T) {
+		w := on(says(201, created))
+		client := newClient(t, idemclient.Config{Transport: w})
+		broken := errors.New("disk gone")
+		for what, change := range map[string]func(r *http.Request){
+			"GetBody fails": func(r *http.Request) { r.GetBody = func() (io.ReadCloser, error) { return nil, broken } },
+			"read fails": func(r *http.Request) {
+				r.GetBody = func() (io.ReadCloser, error) {
+					return io.NopCloser(io.MultiReader(strings.NewReader("12"), failing{broken})), nil
+				}
+			},
+		} {
+			r := payment(t, address)
+			change(r)
+			res, err := client.Do(t.Context(), "order-7", r)
+			require.ErrorIs(t, failed(t, res, err), broken, what)
+		}
+		r := payment(t, address)
+		r.ContentLength = 1000 // a truncated file, say: a part of a command is none
+		res, err := client.Do(t.Context(), "order-7", r)
+		require.ErrorContains(t, failed(t, res, err), "ContentLength of 1000 and a body of 18 bytes")
+		require.Empty(t, w.sent)
+	})
+	// GetBody is asked once: the same bytes go out in every attempt, even where the caller's buffer changes meanwhile.
+	inBubble(t, "the body is the same in every attempt", func(t *testing.T) {
 		buffer := []byte(`{"amount":"12.50"}`)
 		w := on(func(*http.Request) (*http.Response, error) {
 			copy(buffer, `{"amount":"99`)
@@ -113,17 +107,20 @@ func TestTheBodyIsTheSameInEveryAttempt(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, w.sent[0].body, w.sent[1].body)
 	})
+	t.Run("a command without a body", func(t *testing.T) {
+		w := on(says(204, created))
+		client := newClient(t, idemclient.Config{Transport: w})
+		for i, body := range []io.ReadCloser{nil, http.NoBody} {
+			_, err := client.Do(t.Context(), "cancel", &http.Request{Method: http.MethodDelete, URL: payment(t, address).URL, Body: body})
+			require.NoError(t, err)
+			require.Zero(t, w.sent[i].length)
+			require.NotEmpty(t, w.sent[i].key)
+		}
+		res, err := client.Do(t.Context(), "nowhere", &http.Request{Method: http.MethodPost})
+		require.ErrorContains(t, failed(t, res, err), "names no host")
+	})
 }
 
-func TestACommandWithoutABody(t *testing.T) {
-	w := on(says(204, created))
-	client := newClient(t, idemclient.Config{Transport: w})
-	for i, body := range []io.ReadCloser{nil, http.NoBody} {
-		_, err := client.Do(t.Context(), "cancel", &http.Request{Method: http.MethodDelete, URL: payment(t, address).URL, Body: body})
-		require.NoError(t, err)
-		require.Zero(t, w.sent[i].length)
-		require.NotEmpty(t, w.sent[i].key)
-	}
-	res, err := client.Do(t.Context(), "nowhere", &http.Request{Method: http.MethodPost})
-	require.ErrorContains(t, failed(t, res, err), "names no host")
-}
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -27,109 +26,161 @@ func inHandler(t *testing.T) (context.Context, core.ID) {
 	return ctx, id
 }
 
-// CONTRACT C-3, X-3
-func TestACallInsideAHandlerHasADerivedKey(t *testing.T) {
-	w := on(says(201, created))
-	client := newClient(t, idemclient.Config{Transport: w})
-	for range 2 { // attempts
-		ctx, id := inHandler(t)
-		key, err := client.Key(ctx, "charge")
+// CONTRACT C-3, X-3, C-5
+func TestCallsInsideAHandler(t *testing.T) {
+	t.Run("a call inside a handler has a derived key", func(t *testing.T) {
+		w := on(says(201, created))
+		client := newClient(t, idemclient.Config{Transport: w})
+		for range 2 { // attempts
+			ctx, id := inHandler(t)
+			key, err := client.Key(ctx, "charge")
+			require.NoError(t, err)
+			require.Equal(t, id.DeriveCall("charge").UUID(), key)
+			require.Equal(t, id.DeriveCall("charge").UUID(), key, "what a reconciler asks for")
+			for _, name := range []string{"charge", "notify"} {
+				_, err := client.Do(ctx, name, payment(t, address))
+				require.NoError(t, err)
+			}
+			require.Equal(t, key, w.sent[len(w.sent)-2].key)
+		}
+		require.Equal(t, w.sent[0].key, w.sent[2].key, "the same in every attempt")
+		require.Equal(t, w.sent[1].key, w.sent[3].key)
+		require.NotEqual(t, w.sent[0].key, w.sent[1].key)
+
+		other := idemtest.Context(t.Context(), idemtest.Config{Key: "another operation"})
+		_, err := client.Do(other, "charge", payment(t, address))
 		require.NoError(t, err)
-		require.Equal(t, id.DeriveCall("charge").UUID(), key)
-		require.Equal(t, id.DeriveCall("charge").UUID(), key, "what a reconciler asks for")
-		for _, name := range []string{"charge", "notify"} {
+		require.NotEqual(t, w.sent[0].key, w.sent[4].key)
+	})
+	t.Run("a call inside a handler needs its own name", func(t *testing.T) {
+		w := on(says(201, created))
+		client := newClient(t, idemclient.Config{Transport: w})
+		ctx, _ := inHandler(t)
+		res, err := client.Do(ctx, "", payment(t, address))
+		require.ErrorIs(t, failed(t, res, err), intents.ErrNoIntent)
+		_, err = (&http.Client{Transport: client}).Do(payment(t, address).WithContext(ctx))
+		require.ErrorIs(t, err, intents.ErrNoIntent)
+		require.Empty(t, w.sent)
+
+		_, err = client.Do(ctx, "charge", payment(t, address))
+		require.NoError(t, err)
+		another := newClient(t, idemclient.Config{Transport: w}) // of the same app
+		for _, client := range []*idemclient.Client{client, another} {
+			res, err = client.Do(ctx, "charge", payment(t, address))
+			require.ErrorIs(t, failed(t, res, err), idemclient.ErrSameCall)
+			_, err = (&http.Client{Transport: client}).Do(payment(t, address).WithContext(idemclient.WithIntent(ctx, "charge")))
+			require.ErrorIs(t, err, idemclient.ErrSameCall)
+		}
+		require.Len(t, w.sent, 1)
+	})
+	t.Run("what is refused has made no call: the name is still free", func(t *testing.T) {
+		w := on(says(201, created))
+		client := newClient(t, idemclient.Config{Transport: w})
+		ctx, _ := inHandler(t)
+		r := payment(t, address)
+		r.GetBody = nil
+		res, err := client.Do(ctx, "charge", r)
+		require.ErrorIs(t, failed(t, res, err), idemclient.ErrNotRewindable)
+		r = payment(t, address)
+		r.Header.Set("Idempotency-Key", "my-own")
+		res, err = client.Do(ctx, "charge", r)
+		require.ErrorIs(t, failed(t, res, err), idemclient.ErrOtherKey)
+		_, err = client.Do(ctx, "charge", payment(t, address))
+		require.NoError(t, err)
+		require.Len(t, w.sent, 1)
+	})
+	t.Run("a call inside a step", func(t *testing.T) {
+		w := on(says(201, created))
+		client := newClient(t, idemclient.Config{Transport: w})
+		ctx, id := inHandler(t)
+		call := func(step string, names ...string) error {
+			return core.CallDo(ctx, step, func(ctx context.Context, _ core.DerivedKey) error {
+				for _, name := range names {
+					if _, err := client.Do(ctx, name, payment(t, address)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		require.NoError(t, call("charge", "charge", "notify"))
+		require.NoError(t, call("refund", "notify"))
+		for _, name := range []string{"notify", "charge"} { // outside a step
 			_, err := client.Do(ctx, name, payment(t, address))
 			require.NoError(t, err)
 		}
-		require.Equal(t, key, w.sent[len(w.sent)-2].key)
-	}
-	require.Equal(t, w.sent[0].key, w.sent[2].key, "the same in every attempt")
-	require.Equal(t, w.sent[1].key, w.sent[3].key)
-	require.NotEqual(t, w.sent[0].key, w.sent[1].key)
-
-	other := idemtest.Context(t.Context(), idemtest.Config{Key: "another operation"})
-	_, err := client.Do(other, "charge", payment(t, address))
-	require.NoError(t, err)
-	require.NotEqual(t, w.sent[0].key, w.sent[4].key)
-}
-
-// CONTRACT C-3
-func TestACallInsideAHandlerNeedsItsOwnName(t *testing.T) {
-	w := on(says(201, created))
-	client := newClient(t, idemclient.Config{Transport: w})
-	ctx, _ := inHandler(t)
-	res, err := client.Do(ctx, "", payment(t, address))
-	require.ErrorIs(t, failed(t, res, err), intents.ErrNoIntent)
-	_, err = (&http.Client{Transport: client}).Do(payment(t, address).WithContext(ctx))
-	require.ErrorIs(t, err, intents.ErrNoIntent)
-	require.Empty(t, w.sent)
-
-	_, err = client.Do(ctx, "charge", payment(t, address))
-	require.NoError(t, err)
-	another := newClient(t, idemclient.Config{Transport: w}) // of the same app
-	for _, client := range []*idemclient.Client{client, another} {
-		res, err = client.Do(ctx, "charge", payment(t, address))
-		require.ErrorIs(t, failed(t, res, err), idemclient.ErrSameCall)
-		_, err = (&http.Client{Transport: client}).Do(payment(t, address).WithContext(idemclient.WithIntent(ctx, "charge")))
-		require.ErrorIs(t, err, idemclient.ErrSameCall)
-	}
-	require.Len(t, w.sent, 1)
-}
-
-// What is refused has made no call: the name is still free.
-//
-// CONTRACT C-3
-func TestARefusedCallTakesNoName(t *testing.T) {
-	w := on(says(201, created))
-	client := newClient(t, idemclient.Config{Transport: w})
-	ctx, _ := inHandler(t)
-	r := payment(t, address)
-	r.GetBody = nil
-	res, err := client.Do(ctx, "charge", r)
-	require.ErrorIs(t, failed(t, res, err), idemclient.ErrNotRewindable)
-	r = payment(t, address)
-	r.Header.Set("Idempotency-Key", "my-own")
-	res, err = client.Do(ctx, "charge", r)
-	require.ErrorIs(t, failed(t, res, err), idemclient.ErrOtherKey)
-	_, err = client.Do(ctx, "charge", payment(t, address))
-	require.NoError(t, err)
-	require.Len(t, w.sent, 1)
-}
-
-// CONTRACT C-3, X-3
-func TestACallInsideAStep(t *testing.T) {
-	w := on(says(201, created))
-	client := newClient(t, idemclient.Config{Transport: w})
-	ctx, id := inHandler(t)
-	call := func(step string, names ...string) error {
-		return core.CallDo(ctx, step, func(ctx context.Context, _ core.DerivedKey) error {
-			for _, name := range names {
-				if _, err := client.Do(ctx, name, payment(t, address)); err != nil {
-					return err
-				}
+		for i, key := range []core.DerivedKey{
+			id.DeriveStep("charge").DeriveCall("charge"),
+			id.DeriveStep("charge").DeriveCall("notify"), id.DeriveStep("refund").DeriveCall("notify"),
+			id.DeriveCall("notify"), id.DeriveCall("charge"),
+		} {
+			require.Equal(t, key.UUID(), w.sent[i].key)
+			require.NotEqual(t, id.DeriveStep("charge").UUID(), w.sent[i].key, "the step's own is for the step alone")
+			for j := range i {
+				require.NotEqual(t, w.sent[j].key, w.sent[i].key)
 			}
-			return nil
-		})
-	}
-	require.NoError(t, call("charge", "charge", "notify"))
-	require.NoError(t, call("refund", "notify"))
-	for _, name := range []string{"notify", "charge"} { // outside a step
-		_, err := client.Do(ctx, name, payment(t, address))
-		require.NoError(t, err)
-	}
-	for i, key := range []core.DerivedKey{
-		id.DeriveStep("charge").DeriveCall("charge"),
-		id.DeriveStep("charge").DeriveCall("notify"), id.DeriveStep("refund").DeriveCall("notify"),
-		id.DeriveCall("notify"), id.DeriveCall("charge"),
-	} {
-		require.Equal(t, key.UUID(), w.sent[i].key)
-		require.NotEqual(t, id.DeriveStep("charge").UUID(), w.sent[i].key, "the step's own is for the step alone")
-		for j := range i {
-			require.NotEqual(t, w.sent[j].key, w.sent[i].key)
 		}
-	}
-	require.ErrorIs(t, call("capture", "capture", "capture"), idemclient.ErrSameCall)
-	require.Len(t, w.sent, 6)
+		require.ErrorIs(t, call("capture", "capture", "capture"), idemclient.ErrSameCall)
+		require.Len(t, w.sent, 6)
+	})
+	// A request that is made with the handler's context, and sent with another, would go out under a random key.
+	t.Run("the handlers context is not lost", func(t *testing.T) {
+		w := on(says(201, created))
+		client := newClient(t, idemclient.Config{Transport: w})
+		ctx, _ := inHandler(t)
+		res, err := client.Do(t.Context(), "charge", payment(t, address).WithContext(ctx))
+		require.ErrorContains(t, failed(t, res, err), "pass the handler's context to Do")
+		require.Empty(t, w.sent)
+	})
+	t.Run("inside a handler the record is the journal", func(t *testing.T) {
+		client := newClient(t, idemclient.Config{
+			Transport: on(says(201, created)), Journal: &brokenJournal{begin: errReset, end: errReset},
+			Observe: func(_ context.Context, a idemclient.Try) { require.NoError(t, a.Err) },
+		})
+		ctx, _ := inHandler(t)
+		_, err := client.Do(ctx, "charge", payment(t, address))
+		require.NoError(t, err)
+	})
+	t.Run("whether the call was planned is asked of the journal, and without an answer nothing is sent", func(t *testing.T) {
+		w := on(says(201, created))
+		client := newClient(t, idemclient.Config{Transport: w, Journal: &brokenJournal{find: errReset}})
+		ctx, _ := inHandler(t)
+		res, err := client.Do(ctx, "charge", payment(t, address))
+		require.ErrorIs(t, failed(t, res, err), errReset)
+		_, err = client.Key(ctx, "charge")
+		require.ErrorIs(t, err, errReset)
+		require.Empty(t, w.sent)
+
+		// What the client knows from outside a handler is the same intent inside one.
+		client = newClient(t, idemclient.Config{Transport: w})
+		_, err = pay(t, client, "order-7")
+		require.NoError(t, err)
+		_, err = client.Do(ctx, "order-7", payment(t, address))
+		require.NoError(t, err)
+		require.Equal(t, w.sent[0].key, w.sent[1].key)
+		over, end := core.WithMessage(t.Context(), core.ID{1})
+		end()
+		_, err = client.Do(over, "order-7", payment(t, address))
+		require.NoError(t, err, "it needs no attempt")
+		require.Equal(t, w.sent[0].key, w.sent[2].key)
+
+		for range 2 {
+			require.NoError(t, intents.Planned(ctx, "refund"))
+			_, err = client.Do(ctx, "refund", payment(t, address))
+			require.ErrorIs(t, err, idemclient.ErrNotCommitted)
+		}
+		require.ErrorIs(t, intents.Planned(ctx, ""), intents.ErrNoIntent)
+		require.Len(t, w.sent, 3)
+	})
+	inBubble(t, "the end of the attempt ends its calls", func(t *testing.T) {
+		ended, cancel := context.WithTimeoutCause(t.Context(), time.Minute, core.ErrLeaseLost)
+		defer cancel()
+		ctx := idemtest.Context(ended, idemtest.Config{})
+		res, err := newClient(t, idemclient.Config{Transport: on(hangs)}).Do(ctx, "charge", payment(t, address))
+		e := failed(t, res, err)
+		require.ErrorIs(t, e, core.ErrLeaseLost)
+		require.True(t, e.Uncertain)
+	})
 }
 
 // A step makes a call of its own name, and the handler a second one of that name: two commands, also in the attempt in
@@ -204,46 +255,45 @@ func TestASecondAttemptBeginsUncertain(t *testing.T) {
 	require.True(t, failed(t, again, err).Uncertain)
 }
 
-// A handler that leaves a goroutine behind: its call has no operation any more that would ask for it again.
-//
 // CONTRACT C-5
-func TestAFinishedAttemptDerivesNothing(t *testing.T) {
-	w := on(says(201, created))
-	client := newClient(t, idemclient.Config{Transport: w})
-	var kept context.Context
-	shop := newBank(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
-		kept = context.WithoutCancel(r.Context())
-		_, err := client.Do(kept, "charge", payment(t, address))
-		require.NoError(t, err)
-		w.WriteHeader(http.StatusCreated)
-	})
-	outer := newClient(t, idemclient.Config{Transport: ownTransport(t)})
-	_, err := outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders"))
-	require.NoError(t, err)
-
-	res, err := client.Do(kept, "notify", payment(t, address))
-	e := failed(t, res, err)
-	require.ErrorContains(t, e, "the attempt is over")
-	require.Zero(t, e.Attempts)
-	_, err = client.Key(kept, "notify")
-	require.ErrorContains(t, err, "the attempt is over")
-	require.Len(t, w.sent, 1)
-}
-
-// CONTRACT C-5
-func TestAnAttemptPastItsDeadlineDerivesNothing(t *testing.T) {
-	w := on(says(201, created))
-	client := newClient(t, idemclient.Config{Transport: w})
-	shop := newBank(t, core.Config{Policy: core.Policy{Recovery: core.Park, Deadline: time.Second, Lease: time.Second}},
-		func(_ http.ResponseWriter, r *http.Request) {
-			<-r.Context().Done()
-			res, err := client.Do(context.WithoutCancel(r.Context()), "charge", payment(t, address))
-			require.ErrorIs(t, failed(t, res, err), context.DeadlineExceeded)
+func TestAttemptsThatAreOver(t *testing.T) {
+	// A handler that leaves a goroutine behind: its call has no operation any more that would ask for it again.
+	t.Run("a finished attempt derives nothing", func(t *testing.T) {
+		w := on(says(201, created))
+		client := newClient(t, idemclient.Config{Transport: w})
+		var kept context.Context
+		shop := newBank(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
+			kept = context.WithoutCancel(r.Context())
+			_, err := client.Do(kept, "charge", payment(t, address))
+			require.NoError(t, err)
+			w.WriteHeader(http.StatusCreated)
 		})
-	outer := newClient(t, idemclient.Config{Transport: ownTransport(t), MaxAttempts: 1})
-	_, _ = outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders"))
-	require.Len(t, shop.keys(), 1)
-	require.Empty(t, w.sent)
+		outer := newClient(t, idemclient.Config{Transport: ownTransport(t)})
+		_, err := outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders"))
+		require.NoError(t, err)
+
+		res, err := client.Do(kept, "notify", payment(t, address))
+		e := failed(t, res, err)
+		require.ErrorContains(t, e, "the attempt is over")
+		require.Zero(t, e.Attempts)
+		_, err = client.Key(kept, "notify")
+		require.ErrorContains(t, err, "the attempt is over")
+		require.Len(t, w.sent, 1)
+	})
+	t.Run("an attempt past its deadline derives nothing", func(t *testing.T) {
+		w := on(says(201, created))
+		client := newClient(t, idemclient.Config{Transport: w})
+		shop := newBank(t, core.Config{Policy: core.Policy{Recovery: core.Park, Deadline: time.Second, Lease: time.Second}},
+			func(_ http.ResponseWriter, r *http.Request) {
+				<-r.Context().Done()
+				res, err := client.Do(context.WithoutCancel(r.Context()), "charge", payment(t, address))
+				require.ErrorIs(t, failed(t, res, err), context.DeadlineExceeded)
+			})
+		outer := newClient(t, idemclient.Config{Transport: ownTransport(t), MaxAttempts: 1})
+		_, _ = outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders"))
+		require.Len(t, shop.keys(), 1)
+		require.Empty(t, w.sent)
+	})
 }
 
 // CONTRACT Q-4, C-5
@@ -293,66 +343,6 @@ func TestACallInAnInboxHandlerHasTheMessagesKey(t *testing.T) {
 	require.True(t, failed(t, res, err).Uncertain)
 }
 
-// A request that is made with the handler's context, and sent with another, would go out under a random key.
-//
-// CONTRACT C-3
-func TestTheHandlersContextIsNotLost(t *testing.T) {
-	w := on(says(201, created))
-	client := newClient(t, idemclient.Config{Transport: w})
-	ctx, _ := inHandler(t)
-	res, err := client.Do(t.Context(), "charge", payment(t, address).WithContext(ctx))
-	require.ErrorContains(t, failed(t, res, err), "pass the handler's context to Do")
-	require.Empty(t, w.sent)
-}
-
-// Inside a handler the record is the journal.
-//
-// CONTRACT C-3
-func TestACallInsideAHandlerNeedsNoJournal(t *testing.T) {
-	client := newClient(t, idemclient.Config{
-		Transport: on(says(201, created)), Journal: &brokenJournal{begin: errReset, end: errReset},
-		Observe: func(_ context.Context, a idemclient.Try) { require.NoError(t, a.Err) },
-	})
-	ctx, _ := inHandler(t)
-	_, err := client.Do(ctx, "charge", payment(t, address))
-	require.NoError(t, err)
-}
-
-// Whether the call was planned is asked of the journal, and without an answer nothing is sent.
-//
-// CONTRACT C-5
-func TestACallInsideAHandlerAsksTheJournal(t *testing.T) {
-	w := on(says(201, created))
-	client := newClient(t, idemclient.Config{Transport: w, Journal: &brokenJournal{find: errReset}})
-	ctx, _ := inHandler(t)
-	res, err := client.Do(ctx, "charge", payment(t, address))
-	require.ErrorIs(t, failed(t, res, err), errReset)
-	_, err = client.Key(ctx, "charge")
-	require.ErrorIs(t, err, errReset)
-	require.Empty(t, w.sent)
-
-	// What the client knows from outside a handler is the same intent inside one.
-	client = newClient(t, idemclient.Config{Transport: w})
-	_, err = pay(t, client, "order-7")
-	require.NoError(t, err)
-	_, err = client.Do(ctx, "order-7", payment(t, address))
-	require.NoError(t, err)
-	require.Equal(t, w.sent[0].key, w.sent[1].key)
-	over, end := core.WithMessage(t.Context(), core.ID{1})
-	end()
-	_, err = client.Do(over, "order-7", payment(t, address))
-	require.NoError(t, err, "it needs no attempt")
-	require.Equal(t, w.sent[0].key, w.sent[2].key)
-
-	for range 2 {
-		require.NoError(t, intents.Planned(ctx, "refund"))
-		_, err = client.Do(ctx, "refund", payment(t, address))
-		require.ErrorIs(t, err, idemclient.ErrNotCommitted)
-	}
-	require.ErrorIs(t, intents.Planned(ctx, ""), intents.ErrNoIntent)
-	require.Len(t, w.sent, 3)
-}
-
 // A Resume handler that is interrupted between two services: every attempt calls the second under the same key.
 //
 // CONTRACT C-3, X-3
@@ -395,16 +385,3 @@ func TestTwoServices(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// The end of the attempt ends its calls.
-func TestTheAttemptsDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ended, cancel := context.WithTimeoutCause(t.Context(), time.Minute, core.ErrLeaseLost)
-		defer cancel()
-		ctx := idemtest.Context(ended, idemtest.Config{})
-		res, err := newClient(t, idemclient.Config{Transport: on(hangs)}).Do(ctx, "charge", payment(t, address))
-		e := failed(t, res, err)
-		require.ErrorIs(t, e, core.ErrLeaseLost)
-		require.True(t, e.Uncertain)
-	})
-}

@@ -18,8 +18,8 @@ import (
 )
 
 // CONTRACT C-1
-func TestOneKeyInAllAttemptsAndTokenRefreshes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+func TestKeyOfAnIntent(t *testing.T) {
+	inBubble(t, "one key in all attempts and token refreshes", func(t *testing.T) {
 		w := on(breaks(errReset), says(503), says(201, created, "", "paid"))
 		refreshes := 0
 		client := newClient(t, idemclient.Config{Transport: w, Authorize: func(r *http.Request) error {
@@ -44,20 +44,37 @@ func TestOneKeyInAllAttemptsAndTokenRefreshes(t *testing.T) {
 		require.Empty(t, res.Request.Header.Get("Idempotency-Key"), "nor does the answer's show the key")
 		require.Nil(t, res.Request.Body)
 	})
-}
-
-// CONTRACT C-1
-func TestTheSameIntentHasTheSameKey(t *testing.T) {
-	w := on(says(201, created))
-	client := newClient(t, idemclient.Config{Transport: w})
-	for range 2 { // although it has an answer
-		_, err := pay(t, client, "order-7")
+	t.Run("the same intent has the same key", func(t *testing.T) {
+		w := on(says(201, created))
+		client := newClient(t, idemclient.Config{Transport: w})
+		for range 2 { // although it has an answer
+			_, err := pay(t, client, "order-7")
+			require.NoError(t, err)
+		}
+		_, err := pay(t, client, "order-8")
 		require.NoError(t, err)
-	}
-	_, err := pay(t, client, "order-8")
-	require.NoError(t, err)
-	require.Equal(t, w.sent[0].key, w.sent[1].key)
-	require.NotEqual(t, w.sent[0].key, w.sent[2].key)
+		require.Equal(t, w.sent[0].key, w.sent[1].key)
+		require.NotEqual(t, w.sent[0].key, w.sent[2].key)
+	})
+	t.Run("authorize cannot change the key", func(t *testing.T) {
+		w := on(says(201, created))
+		client := newClient(t, idemclient.Config{Transport: w, Authorize: func(r *http.Request) error {
+			require.NotEmpty(t, r.Header.Get("Idempotency-Key"), "so that it can be signed")
+			r.Header.Set("Idempotency-Key", "another")
+			return nil
+		}})
+		res, err := pay(t, client, "order-7")
+		require.ErrorIs(t, failed(t, res, err), idemclient.ErrOtherKey)
+		require.Empty(t, w.sent)
+
+		noToken := errors.New("no token")
+		client = newClient(t, idemclient.Config{Transport: w, Authorize: func(*http.Request) error { return noToken }})
+		res, err = pay(t, client, "order-7")
+		e := failed(t, res, err)
+		require.ErrorIs(t, e, noToken)
+		require.False(t, e.Uncertain)
+		require.Empty(t, w.sent)
+	})
 }
 
 // CONTRACT C-1, M-6
@@ -85,39 +102,62 @@ func TestTheSameIntentAtOnce(t *testing.T) {
 }
 
 // CONTRACT C-1
-func TestNothingIsSentWithoutAnIntent(t *testing.T) {
-	w := on(says(201, created))
-	client := newClient(t, idemclient.Config{Transport: w})
-	for _, intent := range []string{"", "a\nb", "a\x00b", "a\xffb", strings.Repeat("x", 256)} {
-		res, err := pay(t, client, intent)
+func TestWhatIsSent(t *testing.T) {
+	t.Run("nothing is sent without an intent", func(t *testing.T) {
+		w := on(says(201, created))
+		client := newClient(t, idemclient.Config{Transport: w})
+		for _, intent := range []string{"", "a\nb", "a\x00b", "a\xffb", strings.Repeat("x", 256)} {
+			res, err := pay(t, client, intent)
+			e := failed(t, res, err)
+			require.ErrorIs(t, e, intents.ErrNoIntent)
+			require.ErrorContains(t, e, "nothing was sent")
+			_, err = client.Key(t.Context(), intent)
+			require.ErrorIs(t, err, intents.ErrNoIntent)
+		}
+		for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodDelete, "SETTLE"} {
+			r := payment(t, address)
+			r.Method = method
+			_, err := (&http.Client{Transport: client}).Do(r)
+			require.ErrorIs(t, err, intents.ErrNoIntent, method)
+		}
+		require.Empty(t, w.sent)
+	})
+	t.Run("safe methods pass untouched", func(t *testing.T) {
+		for _, method := range []string{"", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace} {
+			w := on(says(503, "", "the answer itself"))
+			client := newClient(t, idemclient.Config{Transport: w, Authorize: func(*http.Request) error { panic("not asked") }})
+			r, err := http.NewRequestWithContext(t.Context(), method, address, nil)
+			require.NoError(t, err)
+			res, err := client.Do(t.Context(), "", r)
+			require.NoError(t, err)
+			require.Equal(t, 503, res.StatusCode)
+			require.Equal(t, "the answer itself", text(t, res))
+			require.Len(t, w.sent, 1)
+			require.Empty(t, w.sent[0].key)
+		}
+	})
+	// A journal that does not answer stops the command, and one that does not take its end does not stop the answer.
+	t.Run("a journal that fails", func(t *testing.T) {
+		w := on(says(201, created))
+		down := errors.New("the database is down")
+		var told []idemclient.Try
+		cfg := idemclient.Config{Transport: w, Journal: &brokenJournal{begin: down},
+			Observe: func(_ context.Context, a idemclient.Try) { told = append(told, a) }}
+		res, err := pay(t, newClient(t, cfg), "order-7")
 		e := failed(t, res, err)
-		require.ErrorIs(t, e, intents.ErrNoIntent)
-		require.ErrorContains(t, e, "nothing was sent")
-		_, err = client.Key(t.Context(), intent)
-		require.ErrorIs(t, err, intents.ErrNoIntent)
-	}
-	for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodDelete, "SETTLE"} {
-		r := payment(t, address)
-		r.Method = method
-		_, err := (&http.Client{Transport: client}).Do(r)
-		require.ErrorIs(t, err, intents.ErrNoIntent, method)
-	}
-	require.Empty(t, w.sent)
-}
+		require.ErrorIs(t, e, down)
+		require.Zero(t, e.Attempts)
+		require.Empty(t, w.sent)
+		_, err = newClient(t, cfg).Key(t.Context(), "order-7")
+		require.ErrorIs(t, err, down)
 
-func TestSafeMethodsPassUntouched(t *testing.T) {
-	for _, method := range []string{"", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace} {
-		w := on(says(503, "", "the answer itself"))
-		client := newClient(t, idemclient.Config{Transport: w, Authorize: func(*http.Request) error { panic("not asked") }})
-		r, err := http.NewRequestWithContext(t.Context(), method, address, nil)
+		cfg.Journal = &brokenJournal{end: down}
+		res, err = pay(t, newClient(t, cfg), "order-7")
 		require.NoError(t, err)
-		res, err := client.Do(t.Context(), "", r)
-		require.NoError(t, err)
-		require.Equal(t, 503, res.StatusCode)
-		require.Equal(t, "the answer itself", text(t, res))
-		require.Len(t, w.sent, 1)
-		require.Empty(t, w.sent[0].key)
-	}
+		require.Equal(t, 201, res.StatusCode)
+		require.Len(t, told, 1)
+		require.ErrorIs(t, told[0].Err, down)
+	})
 }
 
 // CONTRACT C-1
@@ -215,50 +255,6 @@ func TestTheKeyThatARequestBrings(t *testing.T) {
 	_, err = client.Do(t.Context(), "order-10", r)
 	require.ErrorIs(t, err, idemclient.ErrOtherKey)
 	require.NoError(t, bring("order-10"), "what was refused is not the intent's command")
-}
-
-// CONTRACT C-1
-func TestAuthorizeCannotChangeTheKey(t *testing.T) {
-	w := on(says(201, created))
-	client := newClient(t, idemclient.Config{Transport: w, Authorize: func(r *http.Request) error {
-		require.NotEmpty(t, r.Header.Get("Idempotency-Key"), "so that it can be signed")
-		r.Header.Set("Idempotency-Key", "another")
-		return nil
-	}})
-	res, err := pay(t, client, "order-7")
-	require.ErrorIs(t, failed(t, res, err), idemclient.ErrOtherKey)
-	require.Empty(t, w.sent)
-
-	noToken := errors.New("no token")
-	client = newClient(t, idemclient.Config{Transport: w, Authorize: func(*http.Request) error { return noToken }})
-	res, err = pay(t, client, "order-7")
-	e := failed(t, res, err)
-	require.ErrorIs(t, e, noToken)
-	require.False(t, e.Uncertain)
-	require.Empty(t, w.sent)
-}
-
-// A journal that does not answer stops the command, and one that does not take its end does not stop the answer.
-func TestAJournalThatFails(t *testing.T) {
-	w := on(says(201, created))
-	down := errors.New("the database is down")
-	var told []idemclient.Try
-	cfg := idemclient.Config{Transport: w, Journal: &brokenJournal{begin: down},
-		Observe: func(_ context.Context, a idemclient.Try) { told = append(told, a) }}
-	res, err := pay(t, newClient(t, cfg), "order-7")
-	e := failed(t, res, err)
-	require.ErrorIs(t, e, down)
-	require.Zero(t, e.Attempts)
-	require.Empty(t, w.sent)
-	_, err = newClient(t, cfg).Key(t.Context(), "order-7")
-	require.ErrorIs(t, err, down)
-
-	cfg.Journal = &brokenJournal{end: down}
-	res, err = pay(t, newClient(t, cfg), "order-7")
-	require.NoError(t, err)
-	require.Equal(t, 201, res.StatusCode)
-	require.Len(t, told, 1)
-	require.ErrorIs(t, told[0].Err, down)
 }
 
 type brokenJournal struct{ begin, find, end error }

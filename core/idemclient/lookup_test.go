@@ -88,31 +88,72 @@ func TestLookup(t *testing.T) {
 }
 
 // CONTRACT M-8
-func TestWhatAnswersALookup(t *testing.T) {
-	const of = "Content-Type: application/json"
-	for state, body := range map[idemclient.State]string{
-		idemclient.StateExpired: `{"id":"` + operation + `","state":"expired","outcome":"refused"}`,
-		idemclient.StateFree:    `{"id":"` + operation + `","state":"free"}`,
-		"of_a_later_release":    `{"id":"` + operation + `","state":"of_a_later_release"}`,
-	} {
-		o, err := lookup(t, says(200, of, "", body))
-		require.NoError(t, err)
-		require.Equal(t, state, o.State)
-		require.Equal(t, operation, o.ID)
-	}
-	for name, answer := range map[string]func(*http.Request) (*http.Response, error){
-		"network": breaks(errReset), "401": problem(core.CodeUnauthenticated), "503": problem(core.CodeStoreUnavailable),
-		"404 of a gateway": says(404), "no JSON": says(200, "", "<html>"), "nothing": says(200, of, "", "{}"),
-		"no id":     says(200, of, "", `{"state":"completed","answer":{"status":201}}`),
-		"no answer": says(200, of, "", `{"id":"`+operation+`","state":"completed"}`), "302": says(302),
-	} {
-		o, err := lookup(t, answer)
-		require.Nil(t, o, name)
-		require.ErrorIs(t, err, idemclient.ErrLookup, name)
-		e := failed(t, nil, err)
-		require.Equal(t, "order-7", e.Intent, name)
-		require.Equal(t, name == "401", e.Code == core.CodeUnauthenticated, name)
-	}
+func TestLookups(t *testing.T) {
+	t.Run("what answers a lookup", func(t *testing.T) {
+		const of = "Content-Type: application/json"
+		for state, body := range map[idemclient.State]string{
+			idemclient.StateExpired: `{"id":"` + operation + `","state":"expired","outcome":"refused"}`,
+			idemclient.StateFree:    `{"id":"` + operation + `","state":"free"}`,
+			"of_a_later_release":    `{"id":"` + operation + `","state":"of_a_later_release"}`,
+		} {
+			o, err := lookup(t, says(200, of, "", body))
+			require.NoError(t, err)
+			require.Equal(t, state, o.State)
+			require.Equal(t, operation, o.ID)
+		}
+		for name, answer := range map[string]func(*http.Request) (*http.Response, error){
+			"network": breaks(errReset), "401": problem(core.CodeUnauthenticated), "503": problem(core.CodeStoreUnavailable),
+			"404 of a gateway": says(404), "no JSON": says(200, "", "<html>"), "nothing": says(200, of, "", "{}"),
+			"no id":     says(200, of, "", `{"state":"completed","answer":{"status":201}}`),
+			"no answer": says(200, of, "", `{"id":"`+operation+`","state":"completed"}`), "302": says(302),
+		} {
+			o, err := lookup(t, answer)
+			require.Nil(t, o, name)
+			require.ErrorIs(t, err, idemclient.ErrLookup, name)
+			e := failed(t, nil, err)
+			require.Equal(t, "order-7", e.Intent, name)
+			require.Equal(t, name == "401", e.Code == core.CodeUnauthenticated, name)
+		}
+	})
+	t.Run("lookup needs a key", func(t *testing.T) {
+		w := on(says(200))
+		client := newClient(t, idemclient.Config{Transport: w})
+		_, err := client.Lookup(t.Context(), "never heard of", address)
+		require.ErrorIs(t, err, idemclient.ErrNotPlanned)
+		_, err = client.Lookup(t.Context(), "", address)
+		require.ErrorIs(t, err, intents.ErrNoIntent)
+		_, err = newClient(t, idemclient.Config{Transport: w, Journal: &brokenJournal{find: errReset}}).
+			Lookup(t.Context(), "order-7", address)
+		require.ErrorIs(t, err, errReset)
+		_, err = newClient(t, idemclient.Config{Transport: w, Provider: idemclient.Square()}).LookupKey(t.Context(), "k-1", address)
+		require.ErrorContains(t, err, "no header for keys")
+		require.Empty(t, w.sent)
+
+		// A call of a handler, and a reconciler that asks for it.
+		ctx, id := inHandler(t)
+		for range 2 {
+			_, err = client.Lookup(ctx, "charge", address)
+			require.ErrorIs(t, err, idemclient.ErrLookup)
+		}
+		_, err = client.LookupKey(t.Context(), id.DeriveCall("charge").UUID(), address)
+		require.ErrorIs(t, err, idemclient.ErrLookup)
+		require.Len(t, w.sent, 3)
+		require.Equal(t, sent{at: w.sent[0].at, method: http.MethodGet, key: w.sent[2].key}, w.sent[0])
+		require.Equal(t, w.sent[0].key, w.sent[1].key)
+	})
+	t.Run("lookup does not follow", func(t *testing.T) {
+		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"id":"`+operation+`","state":"free"}`)
+		}))
+		defer other.Close()
+		bank := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusFound))
+		defer bank.Close()
+		follows := &http.Client{Transport: ownTransport(t)}
+		client := newClient(t, idemclient.Config{Transport: roundTrip(follows.Do)})
+		_, err := client.LookupKey(t.Context(), "k-1", bank.URL)
+		require.ErrorIs(t, err, idemclient.ErrRedirected)
+	})
 }
 
 func lookup(t *testing.T, answer func(*http.Request) (*http.Response, error)) (*idemclient.Operation, error) {
@@ -121,47 +162,4 @@ func lookup(t *testing.T, answer func(*http.Request) (*http.Response, error)) (*
 	_, err := client.Key(t.Context(), "order-7")
 	require.NoError(t, err)
 	return client.Lookup(t.Context(), "order-7", address)
-}
-
-// CONTRACT M-8
-func TestLookupNeedsAKey(t *testing.T) {
-	w := on(says(200))
-	client := newClient(t, idemclient.Config{Transport: w})
-	_, err := client.Lookup(t.Context(), "never heard of", address)
-	require.ErrorIs(t, err, idemclient.ErrNotPlanned)
-	_, err = client.Lookup(t.Context(), "", address)
-	require.ErrorIs(t, err, intents.ErrNoIntent)
-	_, err = newClient(t, idemclient.Config{Transport: w, Journal: &brokenJournal{find: errReset}}).
-		Lookup(t.Context(), "order-7", address)
-	require.ErrorIs(t, err, errReset)
-	_, err = newClient(t, idemclient.Config{Transport: w, Provider: idemclient.Square()}).LookupKey(t.Context(), "k-1", address)
-	require.ErrorContains(t, err, "no header for keys")
-	require.Empty(t, w.sent)
-
-	// A call of a handler, and a reconciler that asks for it.
-	ctx, id := inHandler(t)
-	for range 2 {
-		_, err = client.Lookup(ctx, "charge", address)
-		require.ErrorIs(t, err, idemclient.ErrLookup)
-	}
-	_, err = client.LookupKey(t.Context(), id.DeriveCall("charge").UUID(), address)
-	require.ErrorIs(t, err, idemclient.ErrLookup)
-	require.Len(t, w.sent, 3)
-	require.Equal(t, sent{at: w.sent[0].at, method: http.MethodGet, key: w.sent[2].key}, w.sent[0])
-	require.Equal(t, w.sent[0].key, w.sent[1].key)
-}
-
-// CONTRACT M-8
-func TestLookupDoesNotFollow(t *testing.T) {
-	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"id":"`+operation+`","state":"free"}`)
-	}))
-	defer other.Close()
-	bank := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusFound))
-	defer bank.Close()
-	follows := &http.Client{Transport: ownTransport(t)}
-	client := newClient(t, idemclient.Config{Transport: roundTrip(follows.Do)})
-	_, err := client.LookupKey(t.Context(), "k-1", bank.URL)
-	require.ErrorIs(t, err, idemclient.ErrRedirected)
 }

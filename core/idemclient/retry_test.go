@@ -48,14 +48,12 @@ func TestWhatIsRetried(t *testing.T) {
 		again[fmt.Sprint(status)] = says(status)
 	}
 	for name, answer := range again {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := on(answer, says(201, created))
-				res, err := pay(t, newClient(t, idemclient.Config{Transport: w, MaxAnswer: 1 << 10}), "order-7")
-				require.NoError(t, err)
-				require.Equal(t, 201, res.StatusCode)
-				require.Len(t, w.sent, 2)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			w := on(answer, says(201, created))
+			res, err := pay(t, newClient(t, idemclient.Config{Transport: w, MaxAnswer: 1 << 10}), "order-7")
+			require.NoError(t, err)
+			require.Equal(t, 201, res.StatusCode)
+			require.Len(t, w.sent, 2)
 		})
 	}
 }
@@ -157,25 +155,21 @@ func TestUncertainty(t *testing.T) {
 		"the key is for another":    {[]func(*http.Request) (*http.Response, error){breaks(errReset), problem(core.CodeKeyReused)}, true},
 		"it was carried out before": {[]func(*http.Request) (*http.Response, error){breaks(errReset), problem(core.CodeKeyExpired)}, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				res, err := pay(t, newClient(t, idemclient.Config{Transport: on(test.answers...), MaxAttempts: 4}), "order-7")
-				e := failed(t, res, err)
-				require.Equal(t, test.uncertain, e.Uncertain, "%v", e)
-				if errors.Is(e, idemclient.ErrGivenUp) {
-					require.Equal(t, test.uncertain, strings.Contains(e.Error(), "the money may have moved: repeat the same intent, never a new one"))
-				}
-			})
-		})
-	}
-	t.Run("an earlier call", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			client := newClient(t, idemclient.Config{Transport: on(breaks(errReset), busy), MaxAttempts: 1})
-			for range 2 {
-				res, err := pay(t, client, "order-7")
-				require.True(t, failed(t, res, err).Uncertain)
+		inBubble(t, name, func(t *testing.T) {
+			res, err := pay(t, newClient(t, idemclient.Config{Transport: on(test.answers...), MaxAttempts: 4}), "order-7")
+			e := failed(t, res, err)
+			require.Equal(t, test.uncertain, e.Uncertain, "%v", e)
+			if errors.Is(e, idemclient.ErrGivenUp) {
+				require.Equal(t, test.uncertain, strings.Contains(e.Error(), "the money may have moved: repeat the same intent, never a new one"))
 			}
 		})
+	}
+	inBubble(t, "an earlier call", func(t *testing.T) {
+		client := newClient(t, idemclient.Config{Transport: on(breaks(errReset), busy), MaxAttempts: 1})
+		for range 2 {
+			res, err := pay(t, client, "order-7")
+			require.True(t, failed(t, res, err).Uncertain)
+		}
 	})
 }
 

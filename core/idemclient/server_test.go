@@ -239,55 +239,51 @@ func TestACommandThatItsTransportSendsTwice(t *testing.T) {
 	}
 }
 
-// Nothing that was not even connected can have moved money.
-//
 // CONTRACT C-2
-func TestNobodyListens(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	url := "http://" + listener.Addr().String()
-	require.NoError(t, listener.Close())
-	client := newClient(t, idemclient.Config{Transport: ownTransport(t), FirstPause: time.Millisecond, MaxAttempts: 3})
-	res, err := client.Do(t.Context(), "order-7", payment(t, url))
-	e := failed(t, res, err)
-	require.ErrorIs(t, e, idemclient.ErrGivenUp)
-	require.Equal(t, 3, e.Attempts)
-	require.False(t, e.Uncertain)
+func TestServersThatAreNotReached(t *testing.T) {
+	t.Run("nothing that was not even connected can have moved money", func(t *testing.T) {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		url := "http://" + listener.Addr().String()
+		require.NoError(t, listener.Close())
+		client := newClient(t, idemclient.Config{Transport: ownTransport(t), FirstPause: time.Millisecond, MaxAttempts: 3})
+		res, err := client.Do(t.Context(), "order-7", payment(t, url))
+		e := failed(t, res, err)
+		require.ErrorIs(t, e, idemclient.ErrGivenUp)
+		require.Equal(t, 3, e.Attempts)
+		require.False(t, e.Uncertain)
 
-	var refused *net.OpError
-	require.ErrorAs(t, e, &refused)
-}
-
-// CONTRACT C-2
-func TestAServerThatTakesNoConnections(t *testing.T) {
-	transport := ownTransport(t)
-	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	client := newClient(t, idemclient.Config{Transport: transport, AttemptTimeout: time.Millisecond, FirstPause: time.Millisecond, MaxAttempts: 2})
-	res, err := client.Do(t.Context(), "order-7", payment(t, "http://bank.example"))
-	e := failed(t, res, err)
-	require.ErrorContains(t, e, "Config.AttemptTimeout")
-	require.Equal(t, 2, e.Attempts)
-	require.False(t, e.Uncertain)
-}
-
-// A server that cannot be trusted gets nothing, and is not asked again.
-func TestAStrangersCertificate(t *testing.T) {
-	reached := false
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
-	server.Config.ErrorLog = quiet()
-	server.StartTLS()
-	defer server.Close()
-	client := newClient(t, idemclient.Config{Transport: ownTransport(t)})
-	res, err := client.Do(t.Context(), "order-7", payment(t, server.URL))
-	e := failed(t, res, err)
-	var untrusted *tls.CertificateVerificationError
-	require.ErrorAs(t, e, &untrusted)
-	require.Equal(t, 1, e.Attempts)
-	require.False(t, e.Uncertain)
-	require.False(t, reached)
+		var refused *net.OpError
+		require.ErrorAs(t, e, &refused)
+	})
+	t.Run("a server that takes no connections", func(t *testing.T) {
+		transport := ownTransport(t)
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		client := newClient(t, idemclient.Config{Transport: transport, AttemptTimeout: time.Millisecond, FirstPause: time.Millisecond, MaxAttempts: 2})
+		res, err := client.Do(t.Context(), "order-7", payment(t, "http://bank.example"))
+		e := failed(t, res, err)
+		require.ErrorContains(t, e, "Config.AttemptTimeout")
+		require.Equal(t, 2, e.Attempts)
+		require.False(t, e.Uncertain)
+	})
+	t.Run("a server that cannot be trusted gets nothing, and is not asked again", func(t *testing.T) {
+		reached := false
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
+		server.Config.ErrorLog = quiet()
+		server.StartTLS()
+		defer server.Close()
+		client := newClient(t, idemclient.Config{Transport: ownTransport(t)})
+		res, err := client.Do(t.Context(), "order-7", payment(t, server.URL))
+		e := failed(t, res, err)
+		var untrusted *tls.CertificateVerificationError
+		require.ErrorAs(t, e, &untrusted)
+		require.Equal(t, 1, e.Attempts)
+		require.False(t, e.Uncertain)
+		require.False(t, reached)
+	})
 }
 
 // CONTRACT C-2
