@@ -2,10 +2,8 @@ package core_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,14 +17,11 @@ import (
 	"github.com/auth19/idem/internal/mustrun"
 )
 
-var errAway = errors.New("the store is away")
-
 // CONTRACT M-3, K-7, K-2
 func TestRepeatGetsTheRecordedAnswer(t *testing.T) {
 	a := newApp(t, core.Config{}, created)
 	first := a.post("k-1", `{"amount":1}`)
-	require.Equal(t, http.StatusCreated, first.Code)
-	require.Equal(t, "created", first.Header().Get("Idempotency-Result"))
+	requireCreated(t, first, "created")
 	require.Equal(t, "k-1", first.Header().Get("Idempotency-Key"))
 	require.Empty(t, first.Header().Get("Idempotent-Replayed"))
 
@@ -183,8 +178,7 @@ func TestParkEndings(t *testing.T) {
 			first := httptest.NewRecorder()
 			func() {
 				defer func() { _ = recover() }()
-				r := httptest.NewRequest(http.MethodPost, pattern, strings.NewReader(`{}`))
-				r.Header.Set("Idempotency-Key", "k-1")
+				r := newCommand("k-1", `{}`)
 				a.serve(first, r, alice)
 			}()
 			if test.first != 0 {
@@ -275,12 +269,11 @@ func TestLeaseIsRenewedUntilTheDeadline(t *testing.T) {
 // CONTRACT X-1
 func TestLeaseThatIsNotConfirmedIsLost(t *testing.T) {
 	for name, hook := range map[string]func(ctx context.Context) error{
-		"store away":  func(context.Context) error { return errAway },
+		"store away":  away,
 		"store hangs": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			store := newFaultStore(memstore.New())
-			store.on("renew", hook)
+			store := newFaultStore(memstore.New()).on("renew", hook)
 			a := newApp(t, core.Config{Store: store}, func(_ http.ResponseWriter, r *http.Request) {
 				begun := time.Now()
 				<-r.Context().Done()
@@ -306,8 +299,7 @@ func TestLeaseIsLostAtOnceAfterASettlement(t *testing.T) {
 			require.NoError(t, err)
 			created(w, r)
 		}
-		w := a.post("k-1", `{}`)
-		requireProblem(t, w, http.StatusConflict, core.CodeOutcomeUnknown)
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 		require.Contains(t, a.kinds(), core.EventStale, "the owner that wakes up after a settlement is refused, and told of")
 
 		a.handler = created
@@ -337,8 +329,7 @@ func TestLateOwnerAfterSettlementGetsTheSettledAnswer(t *testing.T) {
 
 // CONTRACT F-1, R-2
 func TestStoreAwayBeforeTheClaim(t *testing.T) {
-	store := newFaultStore(memstore.New())
-	store.on("claim", func(context.Context) error { return errAway })
+	store := newFaultStore(memstore.New()).on("claim", away)
 	a := newApp(t, core.Config{Store: store}, created)
 	w := a.post("k-1", `{}`)
 	requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
@@ -352,17 +343,14 @@ func TestStoreAwayBeforeTheClaim(t *testing.T) {
 // CONTRACT F-1
 func TestClaimThatLandedWithAnErrorIsReleased(t *testing.T) {
 	t.Run("at once", func(t *testing.T) {
-		store := newFaultStore(memstore.New())
-		store.on("after claim", func(context.Context) error { return errAway })
+		store := newFaultStore(memstore.New()).on("after claim", away)
 		a := newApp(t, core.Config{Store: store}, created)
 		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
 		store.on("after claim", nil)
 		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 	})
 	inBubble(t, "by Run, where the store stays away", func(t *testing.T) {
-		store := newFaultStore(memstore.New())
-		away := func(context.Context) error { return errAway }
-		store.on("after claim", away)
+		store := newFaultStore(memstore.New()).on("after claim", away)
 		store.on("release", away)
 		a := newApp(t, core.Config{Store: store}, created)
 		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
@@ -383,8 +371,7 @@ func TestClaimThatLandedWithAnErrorIsReleased(t *testing.T) {
 // CONTRACT R-2
 func TestAnswerLeavesOnlyOnceItIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaultStore(memstore.New())
-		store.on("complete", func(context.Context) error { return errAway })
+		store := newFaultStore(memstore.New()).on("complete", away)
 		a := newApp(t, core.Config{Store: store}, created)
 		w := a.post("k-1", `{}`)
 		requireProblem(t, w, http.StatusServiceUnavailable, core.CodeCommitUnconfirmed)
@@ -438,8 +425,7 @@ func TestGuardedTwice(t *testing.T) {
 // CONTRACT O-2
 func TestInterceptorWithoutPrincipalOrGuard(t *testing.T) {
 	a := newApp(t, core.Config{}, created)
-	r := httptest.NewRequest(http.MethodPost, pattern, nil)
-	r.Header.Set("Idempotency-Key", "k-1")
+	r := newCommand("k-1", "")
 	_, reply := a.module.Begin(r, pattern, core.Principal{})
 	require.Equal(t, http.StatusUnauthorized, reply.Status)
 	require.Equal(t, []string{"Bearer"}, reply.Header["Www-Authenticate"])

@@ -109,9 +109,7 @@ func TestAuditRoutes(t *testing.T) {
 		"without a table, a read": {own, []adapter.MountedRoute{{Method: "GET", Pattern: "/a"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			idem, err := core.New(test.cfg)
-			require.NoError(t, err)
-			err = idem.AuditRoutes(test.mounted)
+			err := newModule(t, test.cfg).AuditRoutes(test.mounted)
 			if test.want == nil {
 				require.NoError(t, err)
 				return
@@ -220,13 +218,12 @@ func TestOutsideOfOwns(t *testing.T) {
 
 // owner returns a module that owns the groups. Its events go to seen.
 func owner(t *testing.T, routes core.Routes, seen *[]core.Event, groups ...string) *core.Module {
-	idem, err := core.New(core.Config{Store: memstore.New(), Routes: routes, Owns: groups,
+	idem := newModule(t, core.Config{Store: memstore.New(), Routes: routes, Owns: groups,
 		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
 			if seen != nil {
 				*seen = append(*seen, e)
 			}
 		})})
-	require.NoError(t, err)
 	return idem
 }
 

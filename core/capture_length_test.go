@@ -18,8 +18,7 @@ import (
 //
 // CONTRACT R-1
 func TestContentLengthIsCounted(t *testing.T) {
-	idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
-	require.NoError(t, err)
+	idem := newModule(t, core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
 	p := core.Principal{Issuer: "https://issuer.example", Subject: "customer-1"}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		admitted, reply := idem.Admit(r, "/pay", p)
@@ -121,8 +120,7 @@ func TestRecordedHeadersAreCapped(t *testing.T) {
 		first := a.post("k-1", `{}`)
 		require.Equal(t, http.StatusCreated, first.Code)
 		require.Len(t, first.Header().Get(name), 20<<20, "the client gets it whole")
-		rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
-		require.NoError(t, err)
+		rec := find(t, store, "k-1")
 		require.Empty(t, rec.Answer.Header)
 		if header == "ok" { // not recorded, and so not counted
 			require.Equal(t, "ok", string(rec.Answer.Body))

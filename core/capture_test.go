@@ -254,15 +254,13 @@ func TestNothingLeavesBeforeItIsRecorded(t *testing.T) {
 	}
 	serve := func(t *testing.T, a *app) {
 		outer = httptest.NewRecorder()
-		r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody)
-		r.Header.Set("Idempotency-Key", "k-1")
+		r := newCommand("k-1", "")
 		a.serve(outer, r, alice)
 		require.Equal(t, http.StatusCreated, outer.Code)
 		require.Equal(t, "body", outer.Body.String())
 	}
 	t.Run("Park", func(t *testing.T) {
-		store := newFaultStore(memstore.New())
-		store.on("after complete", check(t))
+		store := newFaultStore(memstore.New()).on("after complete", check(t))
 		serve(t, newApp(t, core.Config{Store: store}, handler))
 	})
 	t.Run("Rollback", func(t *testing.T) {
@@ -301,8 +299,7 @@ func TestAnswerAboveTheCap(t *testing.T) {
 	require.Equal(t, http.Header{"Content-Type": {"text/csv"}, "Content-Length": {"300"}, "Location": {"/reports/1"},
 		"X-Outer": {"1"}, "Idempotency-Key": {"k-1"}}, first.Header(), "nobody knows yet whether it will be recorded")
 
-	rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
-	require.NoError(t, err)
+	rec := find(t, store, "k-1")
 	require.Equal(t, core.Answer{Status: 201, Header: http.Header{"Location": {"/reports/1"}}, Partial: true}, rec.Answer)
 
 	second := a.post("k-1", `{}`)
@@ -359,8 +356,7 @@ func TestFlushedAnswer(t *testing.T) {
 			requireProblem(t, a.post("k-1", ``), http.StatusConflict, core.CodeInFlight) // it is not recorded yet
 		})
 		a.outer = func(h http.Header) { h.Set("X-Outer", "1") }
-		r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody)
-		r.Header.Set("Idempotency-Key", "k-1")
+		r := newCommand("k-1", "")
 		r.Header.Set("Content-Type", "application/json")
 		a.serve(outer, r, alice)
 		require.Equal(t, http.StatusAccepted, outer.Code)
@@ -417,8 +413,7 @@ func TestFlushedAnswer(t *testing.T) {
 		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 	})
 	inBubble(t, "and not recorded", func(t *testing.T) {
-		store := newFaultStore(memstore.New())
-		store.on("complete", func(context.Context) error { return errAway })
+		store := newFaultStore(memstore.New()).on("complete", away)
 		a := newApp(t, core.Config{Store: store, Policy: policy}, func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "streamed")
 			flushes(w)
@@ -453,8 +448,7 @@ func TestRecordingSurvivesTheConnection(t *testing.T) {
 					require.Zero(t, n)
 				}
 			})
-			r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody)
-			r.Header.Set("Idempotency-Key", "k-1")
+			r := newCommand("k-1", "")
 			r.Header.Set("Content-Type", "application/json")
 			a.serve(brokenWriter{httptest.NewRecorder()}, r, alice)
 			w := a.post("k-1", ``)

@@ -200,8 +200,7 @@ func TestSyntaxOfRoutes(t *testing.T) {
 //
 // CONTRACT R-7, T-2
 func TestDefaults(t *testing.T) {
-	module, err := core.New(table(func(*core.Policy) {}))
-	require.NoError(t, err)
+	module := newModule(t, table(func(*core.Policy) {}))
 	require.Equal(t, []core.DeclaredRoute{{Method: "POST", Pattern: "/pay", Policy: core.Policy{
 		Recovery: core.Park, Retention: 72 * time.Hour, Tombstone: 30 * 24 * time.Hour, InvalidRetention: 6 * time.Hour,
 		Lease: 30 * time.Second, Deadline: time.Minute, Wait: 0, MaxBody: 1 << 20, MaxAnswer: 1 << 20, KeyFormat: core.AnyKey,
@@ -218,7 +217,7 @@ func TestDefaults(t *testing.T) {
 
 // CONTRACT O-4, D-2
 func TestDeclared(t *testing.T) {
-	module, err := core.New(core.Config{Store: memstore.New(),
+	module := newModule(t, core.Config{Store: memstore.New(),
 		Policy: core.Policy{Retention: 24 * time.Hour, Lease: 5 * time.Second, Deadline: 6 * time.Second, Wait: time.Second,
 			Tombstone: 25 * time.Hour, InvalidRetention: time.Hour, MaxBody: 1, MaxAnswer: 2, KeyFormat: core.UUIDKey,
 			CommandHeaders: []string{"X-Account"}, RekeyWindow: time.Hour, MaxAttempts: 3, ResumeFor: time.Hour,
@@ -229,7 +228,6 @@ func TestDeclared(t *testing.T) {
 			"GET /a":   {Roles: []string{"operator"}},
 			"PATCH /c": {Recovery: core.Park, MaxBody: math.MaxInt64},
 		}})
-	require.NoError(t, err)
 	var names []string
 	guarded := map[string]bool{}
 	for _, d := range module.Declared() {
@@ -248,9 +246,7 @@ func TestDeclared(t *testing.T) {
 	own.Retention, own.MaxBody, own.CommandHeaders = 48*time.Hour, 1, []string{}
 	require.Equal(t, own, module.Declared()[2].Policy)
 
-	module, err = core.New(park(func(*core.Config) {}))
-	require.NoError(t, err)
-	require.Empty(t, module.Declared())
+	require.Empty(t, newModule(t, park(func(*core.Config) {})).Declared())
 }
 
 // A short retention must not make the default of another field an error.
@@ -266,8 +262,7 @@ func TestInvalidRetentionIsNoLongerThanRetention(t *testing.T) {
 		policy(func(p *core.Policy) { p.Wait, p.Lease, p.Deadline = 1, time.Second, time.Second }),
 		{Store: memstore.New(), Routes: core.Routes{}},
 	} {
-		_, err := core.New(cfg)
-		require.NoError(t, err)
+		newModule(t, cfg)
 	}
 }
 
@@ -304,8 +299,7 @@ func TestConfiguredNumbersHold(t *testing.T) {
 		requireProblem(t, a.post("k-1", `{}`), http.StatusBadRequest, core.CodeKeyInvalid)
 		requireProblem(t, a.post(key, `{ }`), http.StatusRequestEntityTooLarge, core.CodeBodyTooLarge)
 		require.Equal(t, http.StatusOK, a.post(key, `{}`).Code)
-		rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, key))
-		require.NoError(t, err)
+		rec := find(t, store, key)
 		require.Equal(t, 6*time.Second, rec.LeaseUntil.Sub(rec.CreatedAt))
 		require.Equal(t, 7*time.Second, rec.Deadline.Sub(rec.CreatedAt))
 

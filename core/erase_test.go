@@ -32,19 +32,14 @@ func TestErasedCommandNeverRunsAgain(t *testing.T) {
 	require.Equal(t, http.StatusCreated, a.post("k-1", `{"amount":1}`).Code)
 	require.Equal(t, http.StatusCreated, a.postAs(bob, "k-1", `{"amount":1}`).Code)
 
-	module := a.module
-	erased, err := module.Erase(t.Context(), orderToErase)
+	erased, err := a.module.Erase(t.Context(), orderToErase)
 	require.ErrorContains(t, err, "cannot erase", "the store behind the faults is hidden")
 	require.Zero(t, erased)
 	config := core.Config{Store: a.store, Policy: core.Policy{Recovery: core.Park}}
-	module, err = core.New(config)
-	require.NoError(t, err)
-	_, err = module.Erase(t.Context(), orderToErase)
+	_, err = newModule(t, config).Erase(t.Context(), orderToErase)
 	require.ErrorContains(t, err, "Config.Observer is required")
 	config.Observer = core.LogObserver(slog.New(slog.DiscardHandler))
-	module, err = core.New(config)
-	require.NoError(t, err)
-	erased, err = module.Erase(t.Context(), orderToErase)
+	erased, err = newModule(t, config).Erase(t.Context(), orderToErase)
 	require.NoError(t, err)
 	require.Equal(t, core.Erased{Records: 1}, erased)
 
@@ -148,9 +143,8 @@ func TestErase(t *testing.T) {
 	t.Run("erasure is logged", func(t *testing.T) {
 		var log bytes.Buffer
 		observer := core.LogObserver(slog.New(slog.NewTextHandler(&log, nil)))
-		module, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}, Observer: observer})
-		require.NoError(t, err)
-		_, err = module.Erase(t.Context(), orderToErase)
+		module := newModule(t, core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}, Observer: observer})
+		_, err := module.Erase(t.Context(), orderToErase)
 		require.NoError(t, err)
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		require.Len(t, lines, 2)
@@ -173,8 +167,7 @@ func (a *app) serveErase(p core.Principal, body string) *httptest.ResponseRecord
 // stateOf is the state of alice's k-1.
 func stateOf(t *testing.T, st core.Store) store.State {
 	t.Helper()
-	rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
-	require.NoError(t, err)
+	rec := find(t, st, "k-1")
 	return rec.State()
 }
 
@@ -222,8 +215,7 @@ func TestServeErase(t *testing.T) {
 		require.Equal(t, "request 7", a.events[0].Why)
 	})
 	t.Run("without an observer nobody would learn who has erased what", func(t *testing.T) {
-		module, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}, OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}}})
-		require.NoError(t, err)
+		module := newModule(t, core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}, OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}}})
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(eraseAlice))
 		requireProblem(t, written(t, module.ServeErase(r, operator)), http.StatusInternalServerError, core.CodeMisconfigured)
 

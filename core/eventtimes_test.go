@@ -103,7 +103,6 @@ func TestEventsSayHowLongARepeatWaited(t *testing.T) {
 // Whatever a handler and a store do, one event says that the attempt has ended, and it says how long the attempt took.
 func TestOneEventEndsAnAttempt(t *testing.T) {
 	panics := func(http.ResponseWriter, *http.Request) { panic("a handler panics") }
-	away := func(context.Context) error { return errAway }
 	for name, test := range map[string]struct {
 		handler http.HandlerFunc
 		broken  string
@@ -124,17 +123,13 @@ func TestOneEventEndsAnAttempt(t *testing.T) {
 				store := memstore.New()
 				cfg := core.Config{Store: store, Policy: core.Policy{Recovery: recovery}}
 				if recovery == core.Park {
-					faults := newFaultStore(store)
-					faults.on(test.broken, away)
+					faults := newFaultStore(store).on(test.broken, away)
 					cfg.Store = faults
 				} else if test.broken != "" {
 					t.Skip("the faults are those of Park")
 				}
 				a := newApp(t, cfg, sealed(test.handler))
-				func() {
-					defer func() { _ = recover() }()
-					a.post("k-1", `{}`)
-				}()
+				a.postRecovered("k-1", `{}`)
 				var ends []core.Event
 				for _, e := range a.events {
 					if e.Kind.EndsAttempt() {

@@ -67,8 +67,7 @@ func TestAContextThatIsGivenAway(t *testing.T) {
 		var told list[core.EventKind]
 		cfg.Policy.Recovery = core.Park
 		cfg.Observer = core.ObserverFunc(func(_ context.Context, e core.Event) { told.add(e.Kind) })
-		m, err := core.New(cfg)
-		require.NoError(t, err)
+		m := newModule(t, cfg)
 		return m, &told
 	}
 	t.Run("while the guard reads the body", func(t *testing.T) {
@@ -143,8 +142,7 @@ func TestAContextThatIsGivenAway(t *testing.T) {
 //
 // CONTRACT X-12
 func TestAContextThatIsInUse(t *testing.T) {
-	m, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
-	require.NoError(t, err)
+	m := newModule(t, core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
 	first := newRecycledExchange(strings.NewReader(`{}`))
 	first.next = func() error {
 		for overtaken, want := range map[bool][]string{false: {"send", "shut"}, true: nil} {

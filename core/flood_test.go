@@ -20,9 +20,7 @@ func TestClaimsOfAFlood(t *testing.T) {
 	// A request whose claim failed helps to release what a flood has left behind, for as long as it would wait for any other
 	// call of the store and no longer.
 	inBubble(t, "answer does not wait for the releases of others", func(t *testing.T) {
-		st := newFaultStore(memstore.New())
-		away := func(context.Context) error { return errAway }
-		st.on("after claim", away)
+		st := newFaultStore(memstore.New()).on("after claim", away)
 		st.on("release", away)
 		a := newApp(t, core.Config{Store: st}, created)
 		for i := range 100 {
@@ -44,8 +42,7 @@ func TestClaimsOfAFlood(t *testing.T) {
 		}
 	})
 	t.Run("claim that found no room is not released", func(t *testing.T) {
-		st := newFaultStore(memstore.New())
-		st.on("claim", func(context.Context) error { return fmt.Errorf("%w: no connection", store.ErrCrowded) })
+		st := newFaultStore(memstore.New()).on("claim", func(context.Context) error { return fmt.Errorf("%w: no connection", store.ErrCrowded) })
 		st.on("release", func(context.Context) error { panic("there is nothing to release") })
 		a := newApp(t, core.Config{Store: st}, created)
 		w := a.post("k-1", `{}`)

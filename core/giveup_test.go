@@ -37,9 +37,7 @@ func TestGivingUp(t *testing.T) {
 			return nil, errProvider
 		})
 		for range 3 { // restarts change nothing
-			stop := a.start()
-			time.Sleep(8 * time.Hour)
-			stop()
+			a.runFor(8 * time.Hour)
 		}
 		times := tries.all()
 		require.Len(t, times, store.DefaultMaxAttempts-1, "with the client's own")
@@ -70,9 +68,7 @@ func TestGivingUp(t *testing.T) {
 	inBubble(t, "nobody repeats the command: Run does not wait for the operation's time, as no attempt is left", func(t *testing.T) {
 		a := lostLastApp(t)
 		told := len(a.of(core.EventUnknown)) // by the attempt, which could not park
-		stop := a.start()
-		time.Sleep(time.Hour)
-		stop()
+		a.runFor(time.Hour)
 		require.Len(t, a.of(core.EventUnknown), told+1)
 		require.Equal(t, 1, a.ran())
 	})
@@ -110,10 +106,7 @@ func TestRepeatsGiveUp(t *testing.T) {
 			a := newFlowApp(t, nil, nil)
 			a.handler = fails
 			for range store.DefaultMaxAttempts + 2 {
-				func() {
-					defer func() { _ = recover() }()
-					a.post("k-1", `{}`)
-				}()
+				a.postRecovered("k-1", `{}`)
 			}
 			require.Equal(t, store.DefaultMaxAttempts, a.ran())
 			require.Len(t, a.of(core.EventUnknown), 1)
@@ -128,15 +121,11 @@ func lostLastApp(t *testing.T) *app {
 	st := newFaultStore(memstore.New())
 	a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1}}, nil)
 	a.handler = sealed(func(http.ResponseWriter, *http.Request) {
-		away := func(context.Context) error { return errAway }
 		st.on("park", away) // nobody says how it ended
 		st.on("renew", away)
 		panic("the process dies here")
 	})
-	func() {
-		defer func() { _ = recover() }()
-		a.post("k-1", `{}`)
-	}()
+	a.postRecovered("k-1", `{}`)
 	st.on("park", nil)
 	st.on("renew", nil)
 	time.Sleep(store.DefaultLease)
@@ -172,8 +161,7 @@ func TestRunGivesUpAfterItsTime(t *testing.T) {
 			stop := a.start()
 			time.Sleep(50 * time.Minute)
 			require.Empty(t, a.of(core.EventUnknown))
-			rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
-			require.NoError(t, err)
+			rec := find(t, st, "k-1")
 			require.Equal(t, store.Running, rec.Stored)
 			time.Sleep(24 * time.Hour)
 			stop()

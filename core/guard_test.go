@@ -26,8 +26,7 @@ import (
 // CONTRACT O-1, O-2, K-1, K-5, H-5
 func TestOrderOfChecks(t *testing.T) {
 	store := newFaultStore(memstore.New())
-	claims := 0
-	store.on("claim", func(context.Context) error { claims++; return nil })
+	claims := store.count("claim")
 	a := newApp(t, core.Config{Store: store, Routes: core.Routes{
 		"POST " + pattern: {Recovery: core.Park, Roles: []string{"customer"}, MaxBody: 10},
 	}}, created)
@@ -56,10 +55,10 @@ func TestOrderOfChecks(t *testing.T) {
 		{"no role, for a replay", demoted, nil, 403, core.CodeForbidden},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			claims = 0
+			*claims = 0
 			w := a.postAs(test.caller, "k-1", `{}`, test.edits...)
 			requireProblem(t, w, test.status, test.code)
-			require.Zero(t, claims, "nothing is recorded, nothing replayed")
+			require.Zero(t, *claims, "nothing is recorded, nothing replayed")
 			told := a.events[len(a.events)-1]
 			require.Equal(t, test.status == 401 || test.status == 403, told.Err != nil, "the reason is for the observer")
 			told.Err = nil
@@ -113,8 +112,7 @@ func TestCallersOfEveryGuard(t *testing.T) {
 			require.Equal(t, "reused", a.postAs(caller, "k-1", `{}`).Header().Get("Idempotency-Result"))
 
 			// Without a roles guard of its own the chain is no way around the roles.
-			r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody)
-			r.Header.Set("Idempotency-Key", "k-2")
+			r := newCommand("k-2", "")
 			_, reply := a.module.Admit(r, pattern, core.Principal{Issuer: "i", Subject: "s"})
 			require.Equal(t, http.StatusForbidden, reply.Status)
 		}
@@ -370,17 +368,16 @@ func TestBodiesThatAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := newFaultStore(memstore.New())
-			claims := 0
-			store.on("claim", func(context.Context) error { claims++; return nil })
+			claims := store.count("claim")
 			a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, MaxBody: 8}}, created)
 			w := a.post("k-1", "", test.edit)
 			if test.code == "" {
 				require.Equal(t, test.status, w.Code)
-				require.Equal(t, 1, claims)
+				require.Equal(t, 1, *claims)
 				return
 			}
 			requireProblem(t, w, test.status, test.code)
-			require.Zero(t, claims)
+			require.Zero(t, *claims)
 			require.Zero(t, a.ran())
 			require.Equal(t, []core.EventKind{core.EventRefused}, a.kinds())
 		})
@@ -503,8 +500,7 @@ func TestWhatBelongsToTheCommand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := newApp(t, core.Config{}, created)
 			a.post("k-1", `{}`)
-			w := a.post("k-1", `{}`, edits...)
-			requireProblem(t, w, http.StatusConflict, core.CodeKeyReused)
+			requireProblem(t, a.post("k-1", `{}`, edits...), http.StatusConflict, core.CodeKeyReused)
 		})
 	}
 }
@@ -551,14 +547,13 @@ func TestTrailersBelongToTheCommand(t *testing.T) {
 // CONTRACT R-5, F-1
 func TestRequestThatEndedBeforeItsClaim(t *testing.T) {
 	store := newFaultStore(memstore.New())
-	claims := 0
-	store.on("claim", func(context.Context) error { claims++; return nil })
+	claims := store.count("claim")
 	a := newApp(t, core.Config{Store: store}, created)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w := a.post("k-1", `{}`, withContext(ctx))
 	requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
 	require.Equal(t, "2", w.Header().Get("Retry-After"))
-	require.Zero(t, claims)
+	require.Zero(t, *claims)
 	require.Zero(t, a.ran())
 }

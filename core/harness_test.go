@@ -3,6 +3,8 @@ package core_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -62,8 +64,7 @@ func newApp(t *testing.T, cfg core.Config, handler http.HandlerFunc) *app {
 		defer a.mu.Unlock()
 		a.events = append(a.events, e)
 	})
-	module, err := core.New(cfg)
-	require.NoError(t, err)
+	module := newModule(t, cfg)
 	a.module = module
 	return a
 }
@@ -158,6 +159,40 @@ func (a *app) requirePublished(w *httptest.ResponseRecorder) {
 	require.Fail(a.t, "the problem is not described", problem.Code)
 }
 
+// postRecovered sends a command whose handler may panic, and recovers as a server does.
+func (a *app) postRecovered(key, body string) {
+	a.t.Helper()
+	defer func() { _ = recover() }()
+	a.post(key, body)
+}
+
+// newCommand is a command with a key. Without a body it has none at all.
+func newCommand(key, body string) *http.Request {
+	var content io.Reader = http.NoBody
+	if body != "" {
+		content = strings.NewReader(body)
+	}
+	r := httptest.NewRequest(http.MethodPost, pattern, content)
+	r.Header.Set(core.DefaultHeader, key)
+	return r
+}
+
+// newModule is a module whose configuration is right.
+func newModule(t *testing.T, cfg core.Config) *core.Module {
+	t.Helper()
+	module, err := core.New(cfg)
+	require.NoError(t, err)
+	return module
+}
+
+// find reads the record of alice's key.
+func find(t *testing.T, st core.Store, key string) core.Record {
+	t.Helper()
+	rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, key))
+	require.NoError(t, err)
+	return rec
+}
+
 // ran is how often the handler ran.
 func (a *app) ran() int {
 	a.mu.Lock()
@@ -212,6 +247,13 @@ func requireProblem(t *testing.T, w *httptest.ResponseRecorder, status int, code
 	require.Contains(t, w.Body.String(), `"code":"`+string(code)+`"`)
 }
 
+// requireCreated checks that an answer is a 201 that was made or repeated.
+func requireCreated(t *testing.T, w *httptest.ResponseRecorder, result string) {
+	t.Helper()
+	require.Equal(t, http.StatusCreated, w.Code, w.Body)
+	require.Equal(t, result, w.Header().Get(core.HeaderResult))
+}
+
 // created answers 201 with a body.
 func created(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
@@ -225,6 +267,16 @@ func status(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
 
+// notApplied declares that nothing was applied, whatever next answers.
+func notApplied(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { core.NotApplied(r.Context()); next(w, r) }
+}
+
+var errAway = errors.New("the store is away")
+
+// away is the hook of a store that is away.
+func away(context.Context) error { return errAway }
+
 // faultStore is a store whose calls a test can hold up or break. A hook that returns an error takes the call's place.
 type faultStore struct {
 	core.Store
@@ -237,10 +289,30 @@ func newFaultStore(s core.Store) *faultStore {
 }
 
 // on sets the hook that runs before a call; nil takes it away.
-func (s *faultStore) on(call string, hook func(ctx context.Context) error) {
+func (s *faultStore) on(call string, hook func(ctx context.Context) error) *faultStore {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hooks[call] = hook
+	return s
+}
+
+// count counts a call.
+func (s *faultStore) count(call string) *int {
+	n := new(int)
+	s.on(call, func(context.Context) error { *n++; return nil })
+	return n
+}
+
+// failFirst fails the first tries of a call, and counts all.
+func (s *faultStore) failFirst(call string, tries int) *int {
+	n := new(int)
+	s.on(call, func(context.Context) error {
+		if *n++; *n <= tries {
+			return errAway
+		}
+		return nil
+	})
+	return n
 }
 
 func (s *faultStore) before(ctx context.Context, call string) error {

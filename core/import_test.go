@@ -95,10 +95,7 @@ func TestImport(t *testing.T) {
 	})
 	t.Run("the first instance of the new release gave the key back; the old table has its answer", func(t *testing.T) {
 		a := importing(t)
-		a.handler = func(w http.ResponseWriter, r *http.Request) {
-			core.NotApplied(r.Context())
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
+		a.handler = notApplied(status(http.StatusServiceUnavailable))
 		require.Equal(t, http.StatusServiceUnavailable, a.post("key-1", `{}`).Code)
 		done, err := a.module.Import(t.Context(), rowsOf(past("key-1"), past("key-2")))
 		require.NoError(t, err)
@@ -119,8 +116,7 @@ func importing(t *testing.T) *app {
 // CONTRACT T-2, M-5, R-4
 func TestImportRetention(t *testing.T) {
 	st := memstore.New()
-	idem, err := core.New(core.Config{Store: st, Policy: core.Policy{Recovery: core.Park, MaxAnswer: 100}})
-	require.NoError(t, err)
+	idem := newModule(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Park, MaxAnswer: 100}})
 	now := time.Now()
 	for name, test := range map[string]struct {
 		created, expires time.Duration // before and after now; 0 leaves ExpiresAt out
@@ -163,8 +159,7 @@ func TestImportRetention(t *testing.T) {
 	done, err := idem.Import(t.Context(), rowsOf(old))
 	require.NoError(t, err)
 	require.Equal(t, store.Imported{Added: 1}, done)
-	held, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "old"))
-	require.NoError(t, err)
+	held := find(t, st, "old")
 	require.Equal(t, store.Expired, held.State())
 	require.True(t, held.PurgeAt.Equal(old.ExpiresAt), "as long as the old table")
 
@@ -173,8 +168,7 @@ func TestImportRetention(t *testing.T) {
 	})
 	_, err = idem.Import(t.Context(), rowsOf(row))
 	require.NoError(t, err)
-	rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "large"))
-	require.NoError(t, err)
+	rec := find(t, st, "large")
 	require.Equal(t, core.Answer{Status: http.StatusCreated, Header: http.Header{"Location": {"/1"}}, Partial: true}, rec.Answer)
 }
 

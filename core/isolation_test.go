@@ -49,12 +49,9 @@ func TestPanicsInRun(t *testing.T) {
 		})
 	}
 	inBubble(t, "the store", func(t *testing.T) {
-		store := newFaultStore(memstore.New())
-		store.on("sweep", func(context.Context) error { panic("of a driver") })
+		store := newFaultStore(memstore.New()).on("sweep", func(context.Context) error { panic("of a driver") })
 		a := newApp(t, core.Config{Store: store}, created)
-		stop := a.start()
-		time.Sleep(5 * core.DefaultSweepEvery)
-		stop()
+		a.runFor(5 * core.DefaultSweepEvery)
 		require.GreaterOrEqual(t, len(a.of(core.EventFailed)), 4, "it sweeps again and again")
 	})
 }
@@ -100,9 +97,7 @@ func TestHangsInRun(t *testing.T) {
 			require.LessOrEqual(t, time.Since(begun), 2*store.DefaultDeadline, "Run does not wait for it")
 			close(wake)
 			synctest.Wait()
-			stop = a.start()
-			time.Sleep(time.Hour)
-			stop()
+			a.runFor(time.Hour)
 			times = map[core.ID]int{}
 			for _, id := range at.all() {
 				times[id]++
@@ -121,9 +116,7 @@ func TestDeadlinesInRun(t *testing.T) {
 			causes.add(context.Cause(ctx))
 			return &core.Decision{Who: "reconciler", Why: "too late"}, nil
 		}}, "k-1")
-		stop := a.start()
-		time.Sleep(store.DefaultDeadline + time.Second)
-		stop()
+		a.runFor(store.DefaultDeadline + time.Second)
 		require.ErrorIs(t, causes.all()[0], context.DeadlineExceeded)
 		require.Empty(t, a.of(core.EventSettled))
 	})
@@ -146,11 +139,10 @@ func TestDeadlinesInRun(t *testing.T) {
 func TestPanicsOfTheAppInARequest(t *testing.T) {
 	boom := func() { panic("boom") }
 	t.Run("Observer", func(t *testing.T) {
-		module, err := core.New(core.Config{
+		module := newModule(t, core.Config{
 			Store: memstore.New(), Policy: core.Policy{Recovery: core.Park},
 			Observer: core.ObserverFunc(func(context.Context, core.Event) { boom() }),
 		})
-		require.NoError(t, err)
 		a := &app{t: t, module: module, handler: created, pattern: pattern}
 		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))

@@ -64,10 +64,7 @@ func TestMaxOpen(t *testing.T) {
 			created(w, r)
 		}
 		release := a.handler
-		a.handler = func(w http.ResponseWriter, r *http.Request) {
-			core.NotApplied(r.Context())
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
+		a.handler = notApplied(status(http.StatusServiceUnavailable))
 		a.post("freed", `{}`)
 		a.handler = release
 		require.Equal(t, http.StatusCreated, a.post("running", `{}`).Code)

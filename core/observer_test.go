@@ -86,11 +86,10 @@ func TestLogObserver(t *testing.T) {
 	})
 	t.Run("a client sees only a 500 of an app whose guards are mounted wrongly: the log says what to correct", func(t *testing.T) {
 		var buf bytes.Buffer
-		module, err := core.New(core.Config{
+		module := newModule(t, core.Config{
 			Store: memstore.New(), Routes: core.Routes{"POST /pay": {Recovery: core.Park}},
 			Observer: core.LogObserver(logInto(&buf, slog.LevelInfo)),
 		})
-		require.NoError(t, err)
 		caller := core.Principal{Issuer: "https://issuer.example", Subject: "customer-1"}
 		request := func(body string) *http.Request {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/pay", strings.NewReader(body))
@@ -99,7 +98,7 @@ func TestLogObserver(t *testing.T) {
 		}
 
 		r := request("a body")
-		_, err = io.ReadAll(r.Body)
+		_, err := io.ReadAll(r.Body)
 		require.NoError(t, err)
 		_, reply := module.Admit(r, "/pay", caller)
 		require.Equal(t, http.StatusInternalServerError, reply.Status)
@@ -147,7 +146,7 @@ func TestNothingSecretIsToldOf(t *testing.T) {
 		st := newFaultStore(memstore.New())
 		logged := core.LogObserver(logInto(&told, slog.LevelDebug))
 		a := &app{t: t, pattern: pattern}
-		module, err := core.New(core.Config{
+		module := newModule(t, core.Config{
 			Store: st, OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}},
 			Policy: core.Policy{Recovery: core.Park, MaxBody: 100, MaxAnswer: 100, Lease: 3 * time.Second, Deadline: 6 * time.Second,
 				Review: func(_ context.Context, p core.Principal, _ core.Record) error {
@@ -167,7 +166,6 @@ func TestNothingSecretIsToldOf(t *testing.T) {
 				logged.Observe(ctx, e)
 			}),
 		})
-		require.NoError(t, err)
 		a.module = module
 		send := func(suffix, body string, edits ...func(*http.Request)) *httptest.ResponseRecorder {
 			w := a.post(key+suffix, body, append(edits, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })...)
@@ -179,7 +177,6 @@ func TestNothingSecretIsToldOf(t *testing.T) {
 			return w
 		}
 		locked := func(r *http.Request) { r.Header.Set("X-Locked", "1") }
-		away := func(context.Context) error { return errAway }
 		answers := func(code int) http.HandlerFunc {
 			return func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Location", "/"+answer)

@@ -212,7 +212,7 @@ func TestOperations(t *testing.T) {
 		requireProblem(t, a.operations(core.Principal{}, ""), http.StatusUnauthorized, core.CodeUnauthenticated)
 
 		// A running attempt that has lost its lease is unknown, and is listed as such.
-		store.on("renew", func(context.Context) error { return errAway })
+		store.on("renew", away)
 		listed := mustrun.New(t)
 		a.handler = func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(29 * time.Second)
@@ -429,8 +429,7 @@ func TestSettlements(t *testing.T) {
 		last := a.of(core.EventSettled)[0]
 		require.Equal(t, core.Event{Kind: core.EventSettled, Who: history[0].Who, Operation: core.Scoping{}.RecordID(alice, "k-1"), Method: "POST", Route: pattern,
 			Recovery: core.Park, Fence: 2, Status: 201}, last)
-		rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
-		require.NoError(t, err)
+		rec := find(t, st, "k-1")
 		require.Equal(t, store.DefaultRetention, rec.ExpiresAt.Sub(rec.Now))
 		require.Equal(t, store.DefaultTombstone, rec.PurgeAt.Sub(rec.ExpiresAt))
 	})

@@ -52,7 +52,7 @@ func TestOwnOperation(t *testing.T) {
 		require.Equal(t, "completed", members(t, a.ownOperation(alice, "k-1", "/"))["state"])
 		require.Equal(t, 1, a.ran())
 
-		a.faults.on("in flight", func(context.Context) error { return errAway })
+		a.faults.on("in flight", away)
 		requireProblem(t, a.ownOperation(alice, "k-2", "/"), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
 	})
 	t.Run("own operation is the callers own", func(t *testing.T) {

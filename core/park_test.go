@@ -61,9 +61,6 @@ func TestParkOfAPanic(t *testing.T) {
 
 // CONTRACT R-6, X-1
 func TestEventsOfParkEndings(t *testing.T) {
-	notApplied := func(next http.HandlerFunc) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) { core.NotApplied(r.Context()); next(w, r) }
-	}
 	for name, test := range map[string]struct {
 		handler http.HandlerFunc
 		want    []core.EventKind // after claimed, each with the status of the answer
@@ -88,8 +85,7 @@ func TestEventsOfParkEndings(t *testing.T) {
 // CONTRACT M-4, X-1, R-2, F-1
 func TestEndsWhileTheStoreIsAway(t *testing.T) {
 	inBubble(t, "the lease running out says the same, later", func(t *testing.T) {
-		st := newFaultStore(memstore.New())
-		st.on("park", func(context.Context) error { return errAway })
+		st := newFaultStore(memstore.New()).on("park", away)
 		a := newApp(t, core.Config{Store: st}, status(502))
 		w := a.post("k-1", `{}`)
 		require.Equal(t, 502, w.Code)
@@ -101,12 +97,8 @@ func TestEndsWhileTheStoreIsAway(t *testing.T) {
 		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 	})
 	inBubble(t, "release while the store is away", func(t *testing.T) {
-		store := newFaultStore(memstore.New())
-		store.on("release", func(context.Context) error { return errAway })
-		a := newApp(t, core.Config{Store: store}, func(w http.ResponseWriter, r *http.Request) {
-			core.NotApplied(r.Context())
-			w.WriteHeader(http.StatusPaymentRequired)
-		})
+		store := newFaultStore(memstore.New()).on("release", away)
+		a := newApp(t, core.Config{Store: store}, notApplied(status(http.StatusPaymentRequired)))
 		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeCommitUnconfirmed)
 		require.Equal(t, []core.EventKind{core.EventClaimed, core.EventUnconfirmed, core.EventRefused}, a.kinds())
 		require.ErrorIs(t, a.of(core.EventUnconfirmed)[0].Err, errAway)
@@ -135,12 +127,11 @@ func TestEndsWhileTheStoreIsAway(t *testing.T) {
 // CONTRACT R-2
 func TestConfirmationIsBounded(t *testing.T) {
 	for name, hook := range map[string]func(ctx context.Context) error{
-		"store away":  func(context.Context) error { return errAway },
+		"store away":  away,
 		"store hangs": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			store := newFaultStore(memstore.New())
-			store.on("complete", hook)
+			store := newFaultStore(memstore.New()).on("complete", hook)
 			a := newApp(t, core.Config{Store: store}, created)
 			begun := time.Now()
 			requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeCommitUnconfirmed)

@@ -2,7 +2,6 @@ package core_test
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -55,8 +54,7 @@ func TestABodyThatWasReadBefore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := newFaultStore(memstore.New())
-			claims := 0
-			store.on("claim", func(context.Context) error { claims++; return nil })
+			claims := store.count("claim")
 			a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, MaxBody: 8}}, created)
 			w := a.post("key-1", "", test.edit)
 			if !test.refused {
@@ -65,7 +63,7 @@ func TestABodyThatWasReadBefore(t *testing.T) {
 			}
 			requireProblem(t, w, http.StatusInternalServerError, core.CodeMisconfigured)
 			require.Contains(t, w.Body.String(), "mount the guard before")
-			require.Zero(t, claims)
+			require.Zero(t, *claims)
 			require.Zero(t, a.ran())
 			require.Equal(t, []core.EventKind{core.EventRefused}, a.kinds())
 
@@ -76,11 +74,9 @@ func TestABodyThatWasReadBefore(t *testing.T) {
 
 // CONTRACT O-6
 func TestACopyOfTheBody(t *testing.T) {
-	module, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
-	require.NoError(t, err)
+	module := newModule(t, core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
 	for copied, refused := range map[string]bool{"amount=10": false, "amount=11": true, "": true, "amount=1": true} {
-		r := httptest.NewRequest(http.MethodPost, pattern, strings.NewReader("amount=10"))
-		r.Header.Set("Idempotency-Key", "key-1")
+		r := newCommand("key-1", "amount=10")
 		admitted, reply := module.Admit(r, pattern, alice, []byte(copied))
 		if refused {
 			require.Equal(t, http.StatusInternalServerError, reply.Status)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -18,40 +17,34 @@ const order = `{"amount":1}`
 
 func rekeyPolicy(r core.Rekey) core.Policy { return core.Policy{Recovery: core.Park, Rekey: r} }
 
-func requireResult(t *testing.T, result string, w *httptest.ResponseRecorder) {
-	t.Helper()
-	require.Equal(t, http.StatusCreated, w.Code, w.Body)
-	require.Equal(t, result, w.Header().Get(core.HeaderResult))
-}
-
 // CONTRACT M-3, M-1, R-6, F-1
 func TestRekey(t *testing.T) {
 	t.Run("rekey off", func(t *testing.T) {
 		store := newFaultyWatcher(memstore.New())
 		store.on("sight", func(context.Context) error { panic("nobody asked for it") })
 		a := newApp(t, core.Config{Store: store}, created)
-		requireResult(t, core.ResultCreated, a.post("key-1", order))
-		requireResult(t, core.ResultCreated, a.post("key-2", order))
+		requireCreated(t, a.post("key-1", order), core.ResultCreated)
+		requireCreated(t, a.post("key-2", order), core.ResultCreated)
 		require.Equal(t, 2, a.ran())
 	})
 	inBubble(t, "rekey report", func(t *testing.T) {
 		a := newApp(t, core.Config{Policy: rekeyPolicy(core.RekeyReport)}, created)
-		requireResult(t, core.ResultCreated, a.post("key-1", order))
+		requireCreated(t, a.post("key-1", order), core.ResultCreated)
 		a.requireTold(t, "claimed", "completed")
 		time.Sleep(time.Second)
-		requireResult(t, core.ResultCreated, a.post("key-2", order))
+		requireCreated(t, a.post("key-2", order), core.ResultCreated)
 		e := a.requireTold(t, "suspected_duplicate", "claimed", "completed")[0]
 		require.Equal(t, core.Scoping{}.RecordID(alice, "key-2"), e.Operation)
 		require.Equal(t, core.Scoping{}.RecordID(alice, "key-1"), e.Earlier)
-		requireResult(t, core.ResultReused, a.post("key-2", order))
-		requireResult(t, core.ResultReused, a.post("key-1", order))
+		requireCreated(t, a.post("key-2", order), core.ResultReused)
+		requireCreated(t, a.post("key-1", order), core.ResultReused)
 		a.requireTold(t, "replayed", "replayed")
-		requireResult(t, core.ResultCreated, a.postAs(core.Principal{Issuer: alice.Issuer, Subject: "bob"}, "key-1", order))
+		requireCreated(t, a.postAs(core.Principal{Issuer: alice.Issuer, Subject: "bob"}, "key-1", order), core.ResultCreated)
 		a.requireTold(t, "claimed", "completed")
 	})
 	inBubble(t, "rekey refuse", func(t *testing.T) {
 		a := newApp(t, core.Config{Policy: rekeyPolicy(core.RekeyRefuse)}, created)
-		requireResult(t, core.ResultCreated, a.post("key-1", order))
+		requireCreated(t, a.post("key-1", order), core.ResultCreated)
 		for range 2 { // a repeat of what was refused is refused again
 			time.Sleep(time.Minute)
 			w := a.post("key-2", order)
@@ -61,34 +54,31 @@ func TestRekey(t *testing.T) {
 			require.Equal(t, "key-2", w.Header().Get("Idempotency-Key"))
 		}
 		require.Equal(t, 1, a.ran())
-		requireResult(t, core.ResultReused, a.post("key-1", order))
+		requireCreated(t, a.post("key-1", order), core.ResultReused)
 		requireProblem(t, a.post("key-1", `{"amount":2}`), http.StatusConflict, core.CodeKeyReused)
-		requireResult(t, core.ResultCreated, a.post("key-3", `{"amount":2}`)) // another command
+		requireCreated(t, a.post("key-3", `{"amount":2}`), core.ResultCreated) // another command
 
 		// Nobody is refused for longer than the window, however often he comes.
 		time.Sleep(core.DefaultRekeyWindow - 2*time.Minute)
-		requireResult(t, core.ResultCreated, a.post("key-4", order))
+		requireCreated(t, a.post("key-4", order), core.ResultCreated)
 		time.Sleep(time.Second)
 		requireProblem(t, a.post("key-2", order), http.StatusConflict, core.CodeSuspectedDuplicate)
-		requireResult(t, core.ResultReused, a.post("key-4", order))
+		requireCreated(t, a.post("key-4", order), core.ResultReused)
 	})
 	t.Run("a key that is free again is no other key: the command that came to nothing may be repeated with it", func(t *testing.T) {
-		a := newApp(t, core.Config{Policy: rekeyPolicy(core.RekeyRefuse)}, func(w http.ResponseWriter, r *http.Request) {
-			core.NotApplied(r.Context())
-			w.WriteHeader(http.StatusServiceUnavailable)
-		})
+		a := newApp(t, core.Config{Policy: rekeyPolicy(core.RekeyRefuse)}, notApplied(status(http.StatusServiceUnavailable)))
 		require.Equal(t, http.StatusServiceUnavailable, a.post("key-1", order).Code)
 		a.handler = created
-		requireResult(t, core.ResultCreated, a.post("key-1", order))
+		requireCreated(t, a.post("key-1", order), core.ResultCreated)
 	})
 	inBubble(t, "what ran before refusing was switched on is replayed", func(t *testing.T) {
 		store := memstore.New()
 		reports := newApp(t, core.Config{Store: store, Policy: rekeyPolicy(core.RekeyReport)}, created)
 		refuses := newApp(t, core.Config{Store: store, Policy: rekeyPolicy(core.RekeyRefuse)}, created)
-		requireResult(t, core.ResultCreated, reports.post("key-1", order))
+		requireCreated(t, reports.post("key-1", order), core.ResultCreated)
 		time.Sleep(time.Second)
-		requireResult(t, core.ResultCreated, reports.post("key-2", order))
-		requireResult(t, core.ResultReused, refuses.post("key-2", order))
+		requireCreated(t, reports.post("key-2", order), core.ResultCreated)
+		requireCreated(t, refuses.post("key-2", order), core.ResultReused)
 		require.Equal(t, []core.EventKind{core.EventReplayed}, refuses.kinds())
 	})
 	t.Run("rekey without store", func(t *testing.T) {
@@ -104,7 +94,7 @@ func TestRekey(t *testing.T) {
 				require.Equal(t, "2", w.Header().Get("Retry-After"))
 				require.Zero(t, a.ran())
 			} else {
-				requireResult(t, core.ResultCreated, w)
+				requireCreated(t, w, core.ResultCreated)
 			}
 		}
 	})

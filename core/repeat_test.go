@@ -167,8 +167,7 @@ func TestParkKeepsRefusalsAsLongAsAnything(t *testing.T) {
 			st := memstore.New()
 			a := newApp(t, core.Config{Store: st}, status(code))
 			a.post("k-1", `{}`)
-			rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
-			require.NoError(t, err)
+			rec := find(t, st, "k-1")
 			require.Equal(t, store.DefaultRetention, rec.ExpiresAt.Sub(rec.Now))
 			require.Equal(t, store.DefaultTombstone, rec.PurgeAt.Sub(rec.ExpiresAt))
 		})
@@ -203,10 +202,7 @@ func TestWhatWaitingComesTo(t *testing.T) {
 	}{
 		"completed": {created, 201, "", 1},
 		"unknown":   {status(502), 409, core.CodeOutcomeUnknown, 1},
-		"freed": {func(w http.ResponseWriter, r *http.Request) {
-			core.NotApplied(r.Context())
-			w.WriteHeader(http.StatusConflict)
-		}, 418, "", 2},
+		"freed":     {notApplied(status(http.StatusConflict)), 418, "", 2},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			a := newApp(t, core.Config{Policy: wait, MaxWaiters: 1}, nil)
@@ -253,8 +249,7 @@ func TestOnlyRepeatsOfARunningAttemptWait(t *testing.T) {
 // CONTRACT T-4, F-1
 func TestFullStoreRefusesNewKeys(t *testing.T) {
 	store := newFaultStore(memstore.New(memstore.WithMaxRecords(1)))
-	released := 0
-	store.on("release", func(context.Context) error { released++; return nil })
+	released := store.count("release")
 	a := newApp(t, core.Config{Store: store}, created)
 	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 	w := a.post("k-2", `{}`)
@@ -263,5 +258,5 @@ func TestFullStoreRefusesNewKeys(t *testing.T) {
 	require.Equal(t, "2", w.Header().Get("Retry-After"))
 	require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 	require.Equal(t, 1, a.ran())
-	require.Zero(t, released, "nothing has landed")
+	require.Zero(t, *released, "nothing has landed")
 }

@@ -16,10 +16,9 @@ import (
 func TestReservations(t *testing.T) {
 	// The route is looked up once, and the roles are checked once: both are gone after that, and the request goes on.
 	t.Run("a reservation looks up route and roles once", func(t *testing.T) {
-		m, err := core.New(core.Config{Store: memstore.New(), Routes: core.Routes{
+		m := newModule(t, core.Config{Store: memstore.New(), Routes: core.Routes{
 			"POST /pay": {Recovery: core.Park, Roles: []string{"customer"}},
 		}})
-		require.NoError(t, err)
 		customer := alice
 		customer.Roles = []string{"customer"}
 		r := httptest.NewRequest(http.MethodPost, "/pay", strings.NewReader(`{}`))
@@ -40,10 +39,8 @@ func TestReservations(t *testing.T) {
 		require.Equal(t, http.StatusCreated, w.Code)
 	})
 	t.Run("inside such an attempt the request's context has no admission, only the attempt", func(t *testing.T) {
-		m, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
-		require.NoError(t, err)
-		r := httptest.NewRequest(http.MethodPost, pattern, strings.NewReader(`{}`))
-		r.Header.Set(core.DefaultHeader, "k-1")
+		m := newModule(t, core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
+		r := newCommand("k-1", `{}`)
 		h, reply := m.ReserveFor(r, pattern, new(int))
 		require.Nil(t, reply)
 		defer h.Release()
@@ -58,16 +55,14 @@ func TestReservations(t *testing.T) {
 		require.Equal(t, http.StatusInternalServerError, attempt.Finish().Status)
 	})
 	t.Run("the three guards in one ask for the caller and for the route once, whatever becomes of the request", func(t *testing.T) {
-		m, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
-		require.NoError(t, err)
+		m := newModule(t, core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
 		for _, tt := range []struct{ name, key, body, result string }{
 			{"first request", "k-1", `{}`, core.ResultCreated},
 			{"replay", "k-1", `{}`, core.ResultReused},
 			{"another command", "k-1", `[]`, ""},
 			{"no key", "", `{}`, ""},
 		} {
-			r := httptest.NewRequest(http.MethodPost, pattern, strings.NewReader(tt.body))
-			r.Header.Set(core.DefaultHeader, tt.key)
+			r := newCommand(tt.key, tt.body)
 			w := httptest.NewRecorder()
 			x := &countedExchange{w: w, r: r}
 			require.NoError(t, m.Idempotent(x), tt.name)

@@ -34,7 +34,7 @@ func TestRunResumesLostAttempts(t *testing.T) {
 			},
 		}
 		resumed := 0
-		module, err := core.New(core.Config{
+		module := newModule(t, core.Config{
 			Store: store, Policy: core.Policy{Recovery: core.Resume},
 			Resume: func(ctx context.Context, operation core.Record) (*core.Answer, error) {
 				require.Equal(t, core.Scoping{}.RecordID(alice, "k-1"), operation.ID)
@@ -50,16 +50,12 @@ func TestRunResumesLostAttempts(t *testing.T) {
 				}
 			}),
 		})
-		require.NoError(t, err)
 		a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume}},
 			func(_ http.ResponseWriter, r *http.Request) {
 				require.NoError(t, s.steps(r.Context(), "reserve"))
 				panic("the process dies here")
 			})
-		func() {
-			defer func() { require.NotNil(t, recover()) }()
-			a.post("k-1", `{}`)
-		}()
+		a.postRecovered("k-1", `{}`)
 
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -75,8 +71,7 @@ func TestRunResumesLostAttempts(t *testing.T) {
 		require.ErrorContains(t, failures[2], "neither an answer nor an error")
 
 		w := a.post("k-1", `{}`)
-		require.Equal(t, http.StatusCreated, w.Code)
-		require.Equal(t, "reused", w.Header().Get("Idempotency-Result"))
+		requireCreated(t, w, "reused")
 		require.Equal(t, "/v1/payments/1", w.Header().Get("Location"))
 		require.Equal(t, "resumed", w.Body.String())
 	})
@@ -86,13 +81,12 @@ func TestRunResumesLostAttempts(t *testing.T) {
 func TestRunLeavesAttemptsAlone(t *testing.T) {
 	inBubble(t, "Run leaves running attempts alone", func(t *testing.T) {
 		st := memstore.New()
-		module, err := core.New(core.Config{
+		module := newModule(t, core.Config{
 			Store: st, Policy: core.Policy{Recovery: core.Resume},
 			Resume: func(context.Context, core.Record) (*core.Answer, error) {
 				return nil, errors.New("it is running elsewhere")
 			},
 		})
-		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume}},
@@ -110,20 +104,16 @@ func TestRunLeavesAttemptsAlone(t *testing.T) {
 	// may have sent the command with a new key.
 	inBubble(t, "Run leaves freed operations alone", func(t *testing.T) {
 		store, resumed := &stale{Store: memstore.New(), t: t}, 0
-		module, err := core.New(core.Config{
+		module := newModule(t, core.Config{
 			Store: store, Policy: core.Policy{Recovery: core.Resume},
 			Resume: func(context.Context, core.Record) (*core.Answer, error) {
 				resumed++
 				return nil, errProvider
 			},
 		})
-		require.NoError(t, err)
 		a := newApp(t, core.Config{Store: store.Store, Policy: core.Policy{Recovery: core.Resume}},
 			sealed(func(http.ResponseWriter, *http.Request) { panic("the process dies here") }))
-		func() {
-			defer func() { require.NotNil(t, recover()) }()
-			a.post("k-1", `{}`)
-		}()
+		a.postRecovered("k-1", `{}`)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- module.Run(ctx) }()

@@ -147,7 +147,7 @@ func TestRollbackAttempts(t *testing.T) {
 		requireProblem(t, a.post("k-2", `{}`), http.StatusConflict, core.CodeInFlight)
 		require.Equal(t, 1, a.rows())
 
-		a.faults.on("find", func(context.Context) error { return errAway })
+		a.faults.on("find", away)
 		requireProblem(t, a.post("k-3", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
 	})
 }
@@ -160,17 +160,13 @@ func (a *app) serveOnce(key string) (w *httptest.ResponseRecorder, panicked any)
 	a.t.Helper()
 	w = httptest.NewRecorder()
 	defer func() { panicked = recover() }()
-	r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody)
-	r.Header.Set("Idempotency-Key", key)
+	r := newCommand(key, "")
 	a.serve(w, r, alice)
 	return w, nil
 }
 
 // CONTRACT R-6, R-7, R-9, R-10, X-0, R-4
 func TestRollbackEndings(t *testing.T) {
-	notApplied := func(next http.HandlerFunc) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) { core.NotApplied(r.Context()); next(w, r) }
-	}
 	keepRows := func(next http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) { core.KeepRows(r.Context()); next(w, r) }
 	}

@@ -29,6 +29,14 @@ func (a *app) start() (stop func()) {
 	}
 }
 
+// runFor runs Run for a while.
+func (a *app) runFor(d time.Duration) {
+	a.t.Helper()
+	stop := a.start()
+	time.Sleep(d)
+	stop()
+}
+
 // of lists the events of a kind so far.
 func (a *app) of(kind core.EventKind) (events []core.Event) {
 	a.mu.Lock()
@@ -87,9 +95,7 @@ func TestRunSweeps(t *testing.T) {
 			a.post("k-"+strconv.Itoa(i), `{}`)
 		}
 		time.Sleep(store.DefaultRetention + time.Minute)
-		stop := a.start()
-		time.Sleep(time.Minute)
-		stop()
+		a.runFor(time.Minute)
 		var count int
 		for _, e := range a.of(core.EventSwept) {
 			count += e.Count
@@ -112,9 +118,7 @@ func TestRunSweeps(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			return nil
 		})
-		stop := a.start()
-		time.Sleep(time.Minute)
-		stop()
+		a.runFor(time.Minute)
 		times := sweeps.all()
 		require.Len(t, times, 3)
 		require.Equal(t, 12*time.Second, times[1].Sub(times[0]), "the batch, and three times as long")
@@ -125,7 +129,7 @@ func TestRunSweeps(t *testing.T) {
 			a.post("l-"+strconv.Itoa(i), `{}`)
 		}
 		time.Sleep(store.DefaultRetention + time.Minute)
-		stop = a.start()
+		stop := a.start()
 		time.Sleep(90 * time.Minute)
 		began := time.Now()
 		stop()
@@ -150,8 +154,7 @@ func TestRunSweeps(t *testing.T) {
 		require.Equal(t, 2, core.NextBatch(2, time.Hour, 2))
 	})
 	inBubble(t, "Run survives errors", func(t *testing.T) {
-		st := newFaultStore(memstore.New())
-		st.on("sweep", func(context.Context) error { return errAway })
+		st := newFaultStore(memstore.New()).on("sweep", away)
 		var asked list[core.ID]
 		a := newApp(t, core.Config{Store: st, Reconcile: func(_ context.Context, r core.Record) (*core.Decision, error) {
 			asked.add(r.ID)
@@ -173,8 +176,7 @@ func TestRunSweeps(t *testing.T) {
 		require.Len(t, a.of(core.EventFailed), 1+len(asked.all()))
 	})
 	inBubble(t, "Run is stopped by its context", func(t *testing.T) {
-		store := newFaultStore(memstore.New())
-		store.on("sweep", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		store := newFaultStore(memstore.New()).on("sweep", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 		a := newApp(t, core.Config{Store: store}, created)
 		stop := a.start()
 		require.ErrorContains(t, a.module.Run(t.Context()), "idem: Run is under way already")
@@ -228,9 +230,7 @@ func (s halfSwept) Sweep(ctx context.Context, limit int, w store.Window) (store.
 // CONTRACT F-1, X-2
 func TestOrphans(t *testing.T) {
 	inBubble(t, "Run releases what could not be released", func(t *testing.T) {
-		store := newFaultStore(memstore.New())
-		away := func(context.Context) error { return errAway }
-		store.on("after claim", away)
+		store := newFaultStore(memstore.New()).on("after claim", away)
 		store.on("release", away)
 		a := newApp(t, core.Config{Store: store}, created)
 		for i := range 3 {
@@ -255,7 +255,6 @@ func TestOrphans(t *testing.T) {
 	})
 	inBubble(t, "release of an orphan that is anothers by now", func(t *testing.T) {
 		store := newFaultStore(memstore.New())
-		away := func(context.Context) error { return errAway }
 		store.on("claim", away) // it has not landed
 		store.on("release", away)
 		a := newApp(t, core.Config{Store: store}, created)
@@ -362,9 +361,7 @@ func TestReconcilers(t *testing.T) {
 		other = newApp(t, core.Config{Store: st}, status(502)) // its deadline is shorter
 		other.post("k-1", `{}`)
 		time.Sleep(store.DefaultDeadline)
-		stop := a.start()
-		time.Sleep(2 * store.DefaultDeadline)
-		stop()
+		a.runFor(2 * store.DefaultDeadline)
 		require.Equal(t, 1, asked)
 		requireProblem(t, other.post("k-1", `{}`), 409, core.CodeOutcomeUnknown)
 		require.Equal(t, 2, other.runs, "a third would be an execution without proof")

@@ -273,10 +273,7 @@ func TestTakeovers(t *testing.T) {
 			panic("boom")
 		})
 		for range 3 {
-			func() {
-				defer func() { _ = recover() }()
-				a.post("k-1", `{}`)
-			}()
+			a.postRecovered("k-1", `{}`)
 		}
 		require.Equal(t, []int{1, 2, 3}, attempts)
 	})
@@ -284,7 +281,7 @@ func TestTakeovers(t *testing.T) {
 		store := newFaultStore(memstore.New())
 		a := newApp(t, core.Config{Store: claimsUnknown{store}, Policy: core.Policy{Recovery: core.Resume}}, sealed(status(502)))
 		a.post("k-1", `{}`)
-		store.on("claim", func(context.Context) error { return errAway })
+		store.on("claim", away)
 		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
 		store.on("claim", nil)
 		a.handler = sealed(created)

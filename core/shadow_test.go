@@ -230,12 +230,10 @@ func TestShadowLeavesBodiesAlone(t *testing.T) {
 //
 // CONTRACT H-5
 func TestShadowLeavesWholeBodiesAlone(t *testing.T) {
-	module, err := core.New(core.Config{Store: memstore.New(), Policy: inShadow()})
-	require.NoError(t, err)
+	module := newModule(t, core.Config{Store: memstore.New(), Policy: inShadow()})
 	parts := strings.Repeat("--b\r\n\r\n\r\n", 1001) + "--b--\r\n"
 	for name, kept := range map[string]string{"too many parts": parts, "another copy": "amount=10"} {
-		r := httptest.NewRequest(http.MethodPost, pattern, strings.NewReader(parts))
-		r.Header.Set("Idempotency-Key", "k-1")
+		r := newCommand("k-1", parts)
 		r.Header.Set("Content-Type", "multipart/form-data; boundary=b")
 		admitted, reply := module.Admit(r, pattern, alice, []byte(kept))
 		require.Nil(t, reply, name)
@@ -312,7 +310,7 @@ func TestShadowConfiguration(t *testing.T) {
 func TestAuditTellsOfShadow(t *testing.T) {
 	until := time.Now().Add(time.Hour)
 	var told []core.Event
-	idem, err := core.New(core.Config{
+	idem := newModule(t, core.Config{
 		Store: memstore.New(),
 		Routes: core.Routes{
 			"POST /pay":    {Recovery: core.Park, ShadowUntil: until},
@@ -320,7 +318,6 @@ func TestAuditTellsOfShadow(t *testing.T) {
 		},
 		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { told = append(told, e) }),
 	})
-	require.NoError(t, err)
 	require.NoError(t, idem.AuditRoutes([]adapter.MountedRoute{
 		{Method: "POST", Pattern: "/pay", Guards: money}, {Method: "POST", Pattern: "/refund", Guards: money},
 	}))

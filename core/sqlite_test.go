@@ -123,7 +123,5 @@ func (a *rowsApp) rows() int {
 // record reads the record of alice's key.
 func (a *rowsApp) record(key string) core.Record {
 	a.t.Helper()
-	rec, err := a.store.Find(a.t.Context(), core.Scoping{}.RecordID(alice, key))
-	require.NoError(a.t, err)
-	return rec
+	return find(a.t, a.store, key)
 }

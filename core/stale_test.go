@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"sync"
@@ -99,8 +98,7 @@ func TestOvertakenOwnerIsToldThatItsCommandIsRunning(t *testing.T) {
 			var wg sync.WaitGroup
 			a.handler = sealed(func(w http.ResponseWriter, r *http.Request) {
 				a.handler = sealed(func(w http.ResponseWriter, r *http.Request) { <-leave; created(w, r) })
-				rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
-				require.NoError(t, err)
+				rec := find(t, st, "k-1")
 				if name == "of another command" { // X-7: settled as not applied, and used again
 					require.NoError(t, st.Release(t.Context(), rec.Ticket))
 				}
@@ -109,11 +107,11 @@ func TestOvertakenOwnerIsToldThatItsCommandIsRunning(t *testing.T) {
 				synctest.Wait()
 				require.Equal(t, 2, a.ran())
 				if name == "nobody can look" {
-					st.on("find", func(context.Context) error { return errAway })
+					st.on("find", away)
 				}
 				created(w, r)
 			})
-			st.on("renew", func(context.Context) error { return errAway })
+			st.on("renew", away)
 			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, test.want)
 			require.Equal(t, http.StatusCreated, a.of(core.EventStale)[0].Status, "what its client was not told")
 			close(leave)

@@ -691,7 +691,7 @@ func TestCallsThatDoNotFinish(t *testing.T) {
 		st := newFaultStore(memstore.New())
 		p := &charger{}
 		a := newFlowApp(t, st, func(ctx context.Context) (int, error) { return charge(ctx, p) })
-		st.on("start", func(context.Context) error { return errAway })
+		st.on("start", away)
 		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
 		require.Zero(t, p.calls())
 
@@ -715,7 +715,7 @@ func TestCallsThatDoNotFinish(t *testing.T) {
 		})
 		a.post("k-1", `{}`)
 		s.fail = ""
-		store.on("steps", func(context.Context) error { return errAway })
+		store.on("steps", away)
 		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
 		require.Equal(t, []string{"charge", "book"}, s.ran)
 		store.on("steps", nil)
@@ -723,8 +723,7 @@ func TestCallsThatDoNotFinish(t *testing.T) {
 		require.Equal(t, []string{"charge", "book", "book"}, s.ran)
 	})
 	inBubble(t, "lease lost during a provider call", func(t *testing.T) {
-		store := newFaultStore(memstore.New())
-		store.on("renew", func(context.Context) error { return errAway })
+		store := newFaultStore(memstore.New()).on("renew", away)
 		var heeds bool
 		a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
 			_, err := core.Call(ctx, "charge", func(ctx context.Context, key core.DerivedKey) (int, error) {
@@ -901,7 +900,7 @@ func staleAttempt(t *testing.T, end func(err error) (status int, _ error)) {
 			}
 			return http.StatusCreated, err
 		})
-		st.on("renew", func(context.Context) error { return errAway })
+		st.on("renew", away)
 		var late *httptest.ResponseRecorder
 		var wg sync.WaitGroup
 		wg.Go(func() { late = a.post("k-1", `{}`) })

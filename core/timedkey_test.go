@@ -52,12 +52,6 @@ func requireTooOld(t *testing.T, w *httptest.ResponseRecorder, key string) {
 	require.Equal(t, []string{key}, w.Header()["Idempotency-Key"])
 }
 
-func requireCreated(t *testing.T, w *httptest.ResponseRecorder, result string) {
-	t.Helper()
-	require.Equal(t, http.StatusCreated, w.Code, w.Body)
-	require.Equal(t, result, w.Header().Get("Idempotency-Result"))
-}
-
 // drop lets time pass and sweeps until nothing is left to do.
 func drop(t *testing.T, st core.Store) {
 	t.Helper()
@@ -166,10 +160,7 @@ func TestTimedKeys(t *testing.T) {
 	})
 	inBubble(t, "a freed key may be used again as long as it is young enough", func(t *testing.T) {
 		store := memstore.New()
-		a := newApp(t, timedKeys(store, time.Hour), func(w http.ResponseWriter, r *http.Request) {
-			core.NotApplied(r.Context())
-			w.WriteHeader(http.StatusTooManyRequests)
-		})
+		a := newApp(t, timedKeys(store, time.Hour), notApplied(status(http.StatusTooManyRequests)))
 		again, late, settled := ago(0), ago(0), ago(0)
 		require.Equal(t, http.StatusTooManyRequests, a.post(again, `{}`).Code)
 		require.Equal(t, http.StatusTooManyRequests, a.post(late, `{}`).Code)
@@ -220,8 +211,7 @@ func TestTimedKeys(t *testing.T) {
 			"POST /slow":      {Recovery: core.Park, KeyAge: 60 * time.Hour},
 		}}, status(http.StatusBadGateway))
 		kept := func(key string) time.Duration {
-			rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, key))
-			require.NoError(t, err)
+			rec := find(t, st, key)
 			return rec.PurgeAt.Sub(rec.ExpiresAt)
 		}
 		lost := ago(0)
@@ -537,26 +527,24 @@ func TestTimedKeysBesideOtherRules(t *testing.T) {
 // CONTRACT T-6
 func TestRoutesWithoutTimedKeysAskOnce(t *testing.T) {
 	a := newRowsApp(t, core.Config{}, created)
-	asked := 0
-	a.faults.on("keep age", func(context.Context) error { asked++; return nil })
+	asked := a.faults.count("keep age")
 	requireCreated(t, a.post("order-1", `{}`), "created")
-	require.Zero(t, asked)
+	require.Zero(t, *asked)
 	for range 3 {
 		requireCreated(t, a.post(ago(100*time.Hour), `{}`), "created")
 	}
-	require.Equal(t, 1, asked)
+	require.Equal(t, 1, *asked)
 
 	t.Run("of several routes", func(t *testing.T) {
 		park := core.Policy{Recovery: core.Rollback}
 		a := newRowsApp(t, core.Config{Routes: core.Routes{"POST /a": park, "POST /b": park}}, created)
-		asked := 0
-		a.faults.on("keep age", func(context.Context) error { asked++; return nil })
+		asked := a.faults.count("keep age")
 		for range 3 {
 			for _, a.pattern = range []string{"/a", "/b"} {
 				requireCreated(t, a.post(ago(time.Hour), `{}`), "created")
 			}
 		}
-		require.Equal(t, 2, asked, "each once")
+		require.Equal(t, 2, *asked, "each once")
 	})
 }
 
@@ -588,9 +576,8 @@ func TestTimedKeyConfiguration(t *testing.T) {
 			require.NotContains(t, err.Error(), "/b")
 		})
 	}
-	_, err := core.New(timedKeys(memstore.New(), 70*time.Hour-6*time.Minute))
-	require.NoError(t, err)
-	_, err = core.New(core.Config{Store: newFaultStore(memstore.New()), Policy: core.Policy{Recovery: core.Park, KeyAge: 1}})
+	newModule(t, timedKeys(memstore.New(), 70*time.Hour-6*time.Minute))
+	_, err := core.New(core.Config{Store: newFaultStore(memstore.New()), Policy: core.Policy{Recovery: core.Park, KeyAge: 1}})
 	require.NoError(t, err, "the age is that of timed keys only")
 }
 
@@ -607,8 +594,7 @@ func TestImportsOfTimedKeys(t *testing.T) {
 		require.Equal(t, store.Imported{Added: 3}, done)
 		require.Equal(t, "paid before", a.post(key, `{}`).Body.String())
 		for k, timed := range map[string]bool{key: true, ahead: false, "order-1": false} {
-			rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, k))
-			require.NoError(t, err)
+			rec := find(t, st, k)
 			require.Equal(t, timed, rec.Timed, k)
 		}
 		time.Sleep(store.DefaultRetention + store.DefaultTombstone)
@@ -662,8 +648,7 @@ func TestRollbackOutlivesTheAgeOfItsKey(t *testing.T) {
 			w := a.post(key, `{}`)
 			require.Equal(t, want, w.Code)
 			require.Equal(t, "reused", w.Header().Get("Idempotency-Result"))
-			rec, err := a.store.Find(t.Context(), core.Scoping{}.RecordID(alice, key))
-			require.NoError(t, err)
+			rec := find(t, a.store, key)
 			require.True(t, rec.Timed)
 			require.Equal(t, store.DefaultRetention, rec.ExpiresAt.Sub(rec.CreatedAt).Round(time.Minute), "of a refusal, too")
 			require.Equal(t, rec.ExpiresAt, rec.PurgeAt, "no tombstone")

@@ -90,8 +90,7 @@ func TestTraceIsKept(t *testing.T) {
 	for i, test := range tests {
 		key := "key-" + strconv.Itoa(i)
 		require.Equal(t, http.StatusCreated, a.post(key, `{}`, inTrace(test.trace)).Code)
-		rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, key))
-		require.NoError(t, err)
+		rec := find(t, store, key)
 		require.Equal(t, test.kept, rec.Traceparent == test.trace && test.trace != "", test.trace)
 		require.True(t, test.kept || rec.Traceparent == "", test.trace)
 	}
@@ -110,8 +109,7 @@ func TestTraceOfTheAttemptThatAnswers(t *testing.T) {
 	status = http.StatusCreated
 	require.Equal(t, http.StatusCreated, a.post("k", `{}`, inTrace(other)).Code)
 	require.Equal(t, "reused", a.post("k", `{}`, inTrace(someTrace)).Header().Get(core.HeaderResult))
-	rec, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k"))
-	require.NoError(t, err)
+	rec := find(t, store, "k")
 	require.Equal(t, other, rec.Traceparent)
 }
 
@@ -140,14 +138,11 @@ func TestTraceBeginsAndEndsOnce(t *testing.T) {
 			a.handler = test.handler
 			store.on("claim", nil)
 			if test.key == "away" {
-				store.on("claim", func(context.Context) error { return errAway })
+				store.on("claim", away)
 			}
 			for repeat := range 2 { // which is answered from the record
 				told.items = nil
-				func() {
-					defer func() { _ = recover() }()
-					a.post(test.key, `{}`)
-				}()
+				a.postRecovered(test.key, `{}`)
 				require.Equal(t, test.want, told.all(), repeat)
 			}
 		})

@@ -33,8 +33,7 @@ func TestNoContextHasATimerUntilSomebodyWaits(t *testing.T) {
 		"the completion": {asks, asks, waits, []string{"completion"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := newFaultStore(memstore.New())
-			store.on("claim", tt.claim)
+			store := newFaultStore(memstore.New()).on("claim", tt.claim)
 			store.on("complete", tt.completion)
 			var ctx context.Context
 			a := newApp(t, core.Config{Store: store}, func(w http.ResponseWriter, r *http.Request) {
