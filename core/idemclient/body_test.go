@@ -41,23 +41,21 @@ func TestABodyThatCannotBeRewoundIsNotSent(t *testing.T) {
 	w := on(says(503), says(201, created))
 	r, body := once()
 	client := newClient(t, idemclient.Config{Transport: w})
-	res, err := client.Do(t.Context(), "order-7", r)
-	require.ErrorIs(t, failed(t, res, err), idemclient.ErrNotRewindable)
+	require.ErrorIs(t, failed(t)(client.Do(t.Context(), "order-7", r)), idemclient.ErrNotRewindable)
 	require.True(t, body.closed)
 	require.Empty(t, w.sent)
 
 	r, _ = once()
 	client = newClient(t, idemclient.Config{Transport: w, MaxBuffer: 11})
-	res, err = client.Do(t.Context(), "order-7", r)
-	require.ErrorIs(t, failed(t, res, err), idemclient.ErrNotRewindable)
-	require.ErrorContains(t, err, "above Config.MaxBuffer (11 bytes)")
+	e := failed(t)(client.Do(t.Context(), "order-7", r))
+	require.ErrorIs(t, e, idemclient.ErrNotRewindable)
+	require.ErrorContains(t, e, "above Config.MaxBuffer (11 bytes)")
 	require.Empty(t, w.sent)
 
 	synctest.Test(t, func(t *testing.T) { // where the caller asks for it
 		r, body := once()
 		client := newClient(t, idemclient.Config{Transport: w, MaxBuffer: 12})
-		_, err := client.Do(t.Context(), "order-7", r)
-		require.NoError(t, err)
+		succeeded(t)(client.Do(t.Context(), "order-7", r))
 		require.True(t, body.closed)
 		require.Len(t, w.sent, 2)
 		for _, s := range w.sent {
@@ -70,8 +68,7 @@ func TestABodyThatCannotBeRewoundIsNotSent(t *testing.T) {
 // CONTRACT C-2
 func TestBodies(t *testing.T) {
 	t.Run("a body that cannot be read is not sent", func(t *testing.T) {
-		w := on(says(201, created))
-		client := newClient(t, idemclient.Config{Transport: w})
+		w, client := onWire(t, says(201, created))
 		broken := errors.New("disk gone")
 		for what, change := range map[string]func(r *http.Request){
 			"GetBody fails": func(r *http.Request) { r.GetBody = func() (io.ReadCloser, error) { return nil, broken } },
@@ -83,13 +80,11 @@ func TestBodies(t *testing.T) {
 		} {
 			r := payment(t, address)
 			change(r)
-			res, err := client.Do(t.Context(), "order-7", r)
-			require.ErrorIs(t, failed(t, res, err), broken, what)
+			require.ErrorIs(t, failed(t)(client.Do(t.Context(), "order-7", r)), broken, what)
 		}
 		r := payment(t, address)
 		r.ContentLength = 1000 // a truncated file, say: a part of a command is none
-		res, err := client.Do(t.Context(), "order-7", r)
-		require.ErrorContains(t, failed(t, res, err), "ContentLength of 1000 and a body of 18 bytes")
+		require.ErrorContains(t, failed(t)(client.Do(t.Context(), "order-7", r)), "ContentLength of 1000 and a body of 18 bytes")
 		require.Empty(t, w.sent)
 	})
 	// GetBody is asked once: the same bytes go out in every attempt, even where the caller's buffer changes meanwhile.
@@ -103,21 +98,17 @@ func TestBodies(t *testing.T) {
 		setBody(r, "")
 		r.ContentLength = int64(len(buffer))
 		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(string(buffer))), nil }
-		_, err := newClient(t, idemclient.Config{Transport: w}).Do(t.Context(), "order-7", r)
-		require.NoError(t, err)
+		succeeded(t)(newClient(t, idemclient.Config{Transport: w}).Do(t.Context(), "order-7", r))
 		require.Equal(t, w.sent[0].body, w.sent[1].body)
 	})
 	t.Run("a command without a body", func(t *testing.T) {
-		w := on(says(204, created))
-		client := newClient(t, idemclient.Config{Transport: w})
+		w, client := onWire(t, says(204, created))
 		for i, body := range []io.ReadCloser{nil, http.NoBody} {
-			_, err := client.Do(t.Context(), "cancel", &http.Request{Method: http.MethodDelete, URL: payment(t, address).URL, Body: body})
-			require.NoError(t, err)
+			succeeded(t)(client.Do(t.Context(), "cancel", &http.Request{Method: http.MethodDelete, URL: payment(t, address).URL, Body: body}))
 			require.Zero(t, w.sent[i].length)
 			require.NotEmpty(t, w.sent[i].key)
 		}
-		res, err := client.Do(t.Context(), "nowhere", &http.Request{Method: http.MethodPost})
-		require.ErrorContains(t, failed(t, res, err), "names no host")
+		require.ErrorContains(t, failed(t)(client.Do(t.Context(), "nowhere", &http.Request{Method: http.MethodPost})), "names no host")
 	})
 }
 

@@ -51,10 +51,8 @@ func TestProviders(t *testing.T) {
 			}
 			return w.RoundTrip(r)
 		})})
-		_, err := pay(t, client, "order-7")
-		require.NoError(t, err)
-		key, err := client.Key(t.Context(), "order-7")
-		require.NoError(t, err)
+		succeeded(t)(pay(t, client, "order-7"))
+		key := planned(t)(client.Key(t.Context(), "order-7"))
 		delete(got, "Content-Type")
 		require.Len(t, got, 1)
 		for header, value := range got {
@@ -73,27 +71,22 @@ func TestProviders(t *testing.T) {
 func TestAProviderWithTheKeyInTheBody(t *testing.T) {
 	w := on(says(200, created))
 	client := newClient(t, idemclient.Config{Transport: w, Provider: idemclient.Square()})
-	key, err := client.Key(t.Context(), "order-7")
-	require.NoError(t, err)
+	key := planned(t)(client.Key(t.Context(), "order-7"))
 	for _, body := range []string{"", "{}", "[]", `{"idempotency_key":7}`, `{"idempotency_key":"another"}`} {
 		r := payment(t, address)
 		setBody(r, body)
-		res, err := client.Do(t.Context(), "order-7", r)
-		e := failed(t, res, err)
+		e := failed(t)(client.Do(t.Context(), "order-7", r))
 		require.ErrorIs(t, e, idemclient.ErrOtherKey)
 		require.ErrorContains(t, e, "get it from Client.Key")
 	}
 	require.Empty(t, w.sent)
 	r := payment(t, address)
 	setBody(r, `{"amount":1250,"idempotency_key":"`+key+`"}`)
-	_, err = client.Do(t.Context(), "order-7", r)
-	require.NoError(t, err)
+	succeeded(t)(client.Do(t.Context(), "order-7", r))
 	require.Empty(t, w.sent[0].key, "there is no header")
 
 	ctx, _ := inHandler(t)
-	key, err = client.Key(ctx, "charge")
-	require.NoError(t, err)
+	key = planned(t)(client.Key(ctx, "charge"))
 	setBody(r, `{"idempotency_key":"`+key+`"}`)
-	_, err = client.Do(ctx, "charge", r)
-	require.NoError(t, err)
+	succeeded(t)(client.Do(ctx, "charge", r))
 }

@@ -29,17 +29,14 @@ func inHandler(t *testing.T) (context.Context, core.ID) {
 // CONTRACT C-3, X-3, C-5
 func TestCallsInsideAHandler(t *testing.T) {
 	t.Run("a call inside a handler has a derived key", func(t *testing.T) {
-		w := on(says(201, created))
-		client := newClient(t, idemclient.Config{Transport: w})
+		w, client := onWire(t, says(201, created))
 		for range 2 { // attempts
 			ctx, id := inHandler(t)
-			key, err := client.Key(ctx, "charge")
-			require.NoError(t, err)
+			key := planned(t)(client.Key(ctx, "charge"))
 			require.Equal(t, id.DeriveCall("charge").UUID(), key)
 			require.Equal(t, id.DeriveCall("charge").UUID(), key, "what a reconciler asks for")
 			for _, name := range []string{"charge", "notify"} {
-				_, err := client.Do(ctx, name, payment(t, address))
-				require.NoError(t, err)
+				succeeded(t)(client.Do(ctx, name, payment(t, address)))
 			}
 			require.Equal(t, key, w.sent[len(w.sent)-2].key)
 		}
@@ -48,50 +45,40 @@ func TestCallsInsideAHandler(t *testing.T) {
 		require.NotEqual(t, w.sent[0].key, w.sent[1].key)
 
 		other := idemtest.Context(t.Context(), idemtest.Config{Key: "another operation"})
-		_, err := client.Do(other, "charge", payment(t, address))
-		require.NoError(t, err)
+		succeeded(t)(client.Do(other, "charge", payment(t, address)))
 		require.NotEqual(t, w.sent[0].key, w.sent[4].key)
 	})
 	t.Run("a call inside a handler needs its own name", func(t *testing.T) {
-		w := on(says(201, created))
-		client := newClient(t, idemclient.Config{Transport: w})
+		w, client := onWire(t, says(201, created))
 		ctx, _ := inHandler(t)
-		res, err := client.Do(ctx, "", payment(t, address))
-		require.ErrorIs(t, failed(t, res, err), intents.ErrNoIntent)
-		_, err = (&http.Client{Transport: client}).Do(payment(t, address).WithContext(ctx))
+		require.ErrorIs(t, failed(t)(client.Do(ctx, "", payment(t, address))), intents.ErrNoIntent)
+		_, err := (&http.Client{Transport: client}).Do(payment(t, address).WithContext(ctx))
 		require.ErrorIs(t, err, intents.ErrNoIntent)
 		require.Empty(t, w.sent)
 
-		_, err = client.Do(ctx, "charge", payment(t, address))
-		require.NoError(t, err)
+		succeeded(t)(client.Do(ctx, "charge", payment(t, address)))
 		another := newClient(t, idemclient.Config{Transport: w}) // of the same app
 		for _, client := range []*idemclient.Client{client, another} {
-			res, err = client.Do(ctx, "charge", payment(t, address))
-			require.ErrorIs(t, failed(t, res, err), idemclient.ErrSameCall)
-			_, err = (&http.Client{Transport: client}).Do(payment(t, address).WithContext(idemclient.WithIntent(ctx, "charge")))
+			require.ErrorIs(t, failed(t)(client.Do(ctx, "charge", payment(t, address))), idemclient.ErrSameCall)
+			_, err := (&http.Client{Transport: client}).Do(payment(t, address).WithContext(idemclient.WithIntent(ctx, "charge")))
 			require.ErrorIs(t, err, idemclient.ErrSameCall)
 		}
 		require.Len(t, w.sent, 1)
 	})
 	t.Run("what is refused has made no call: the name is still free", func(t *testing.T) {
-		w := on(says(201, created))
-		client := newClient(t, idemclient.Config{Transport: w})
+		w, client := onWire(t, says(201, created))
 		ctx, _ := inHandler(t)
 		r := payment(t, address)
 		r.GetBody = nil
-		res, err := client.Do(ctx, "charge", r)
-		require.ErrorIs(t, failed(t, res, err), idemclient.ErrNotRewindable)
+		require.ErrorIs(t, failed(t)(client.Do(ctx, "charge", r)), idemclient.ErrNotRewindable)
 		r = payment(t, address)
 		r.Header.Set("Idempotency-Key", "my-own")
-		res, err = client.Do(ctx, "charge", r)
-		require.ErrorIs(t, failed(t, res, err), idemclient.ErrOtherKey)
-		_, err = client.Do(ctx, "charge", payment(t, address))
-		require.NoError(t, err)
+		require.ErrorIs(t, failed(t)(client.Do(ctx, "charge", r)), idemclient.ErrOtherKey)
+		succeeded(t)(client.Do(ctx, "charge", payment(t, address)))
 		require.Len(t, w.sent, 1)
 	})
 	t.Run("a call inside a step", func(t *testing.T) {
-		w := on(says(201, created))
-		client := newClient(t, idemclient.Config{Transport: w})
+		w, client := onWire(t, says(201, created))
 		ctx, id := inHandler(t)
 		call := func(step string, names ...string) error {
 			return core.CallDo(ctx, step, func(ctx context.Context, _ core.DerivedKey) error {
@@ -106,8 +93,7 @@ func TestCallsInsideAHandler(t *testing.T) {
 		require.NoError(t, call("charge", "charge", "notify"))
 		require.NoError(t, call("refund", "notify"))
 		for _, name := range []string{"notify", "charge"} { // outside a step
-			_, err := client.Do(ctx, name, payment(t, address))
-			require.NoError(t, err)
+			succeeded(t)(client.Do(ctx, name, payment(t, address)))
 		}
 		for i, key := range []core.DerivedKey{
 			id.DeriveStep("charge").DeriveCall("charge"),
@@ -125,11 +111,9 @@ func TestCallsInsideAHandler(t *testing.T) {
 	})
 	// A request that is made with the handler's context, and sent with another, would go out under a random key.
 	t.Run("the handlers context is not lost", func(t *testing.T) {
-		w := on(says(201, created))
-		client := newClient(t, idemclient.Config{Transport: w})
+		w, client := onWire(t, says(201, created))
 		ctx, _ := inHandler(t)
-		res, err := client.Do(t.Context(), "charge", payment(t, address).WithContext(ctx))
-		require.ErrorContains(t, failed(t, res, err), "pass the handler's context to Do")
+		require.ErrorContains(t, failed(t)(client.Do(t.Context(), "charge", payment(t, address).WithContext(ctx))), "pass the handler's context to Do")
 		require.Empty(t, w.sent)
 	})
 	t.Run("inside a handler the record is the journal", func(t *testing.T) {
@@ -138,25 +122,21 @@ func TestCallsInsideAHandler(t *testing.T) {
 			Observe: func(_ context.Context, a idemclient.Try) { require.NoError(t, a.Err) },
 		})
 		ctx, _ := inHandler(t)
-		_, err := client.Do(ctx, "charge", payment(t, address))
-		require.NoError(t, err)
+		succeeded(t)(client.Do(ctx, "charge", payment(t, address)))
 	})
 	t.Run("whether the call was planned is asked of the journal, and without an answer nothing is sent", func(t *testing.T) {
 		w := on(says(201, created))
 		client := newClient(t, idemclient.Config{Transport: w, Journal: &brokenJournal{find: errReset}})
 		ctx, _ := inHandler(t)
-		res, err := client.Do(ctx, "charge", payment(t, address))
-		require.ErrorIs(t, failed(t, res, err), errReset)
-		_, err = client.Key(ctx, "charge")
+		require.ErrorIs(t, failed(t)(client.Do(ctx, "charge", payment(t, address))), errReset)
+		_, err := client.Key(ctx, "charge")
 		require.ErrorIs(t, err, errReset)
 		require.Empty(t, w.sent)
 
 		// What the client knows from outside a handler is the same intent inside one.
 		client = newClient(t, idemclient.Config{Transport: w})
-		_, err = pay(t, client, "order-7")
-		require.NoError(t, err)
-		_, err = client.Do(ctx, "order-7", payment(t, address))
-		require.NoError(t, err)
+		succeeded(t)(pay(t, client, "order-7"))
+		succeeded(t)(client.Do(ctx, "order-7", payment(t, address)))
 		require.Equal(t, w.sent[0].key, w.sent[1].key)
 		over, end := core.WithMessage(t.Context(), core.ID{1})
 		end()
@@ -166,7 +146,7 @@ func TestCallsInsideAHandler(t *testing.T) {
 
 		for range 2 {
 			require.NoError(t, intents.Planned(ctx, "refund"))
-			_, err = client.Do(ctx, "refund", payment(t, address))
+			_, err := client.Do(ctx, "refund", payment(t, address))
 			require.ErrorIs(t, err, idemclient.ErrNotCommitted)
 		}
 		require.ErrorIs(t, intents.Planned(ctx, ""), intents.ErrNoIntent)
@@ -176,8 +156,7 @@ func TestCallsInsideAHandler(t *testing.T) {
 		ended, cancel := context.WithTimeoutCause(t.Context(), time.Minute, core.ErrLeaseLost)
 		defer cancel()
 		ctx := idemtest.Context(ended, idemtest.Config{})
-		res, err := newClient(t, idemclient.Config{Transport: on(hangs)}).Do(ctx, "charge", payment(t, address))
-		e := failed(t, res, err)
+		e := failed(t)(newClient(t, idemclient.Config{Transport: on(hangs)}).Do(ctx, "charge", payment(t, address)))
 		require.ErrorIs(t, e, core.ErrLeaseLost)
 		require.True(t, e.Uncertain)
 	})
@@ -206,8 +185,7 @@ func TestAStepAndACallOfOneName(t *testing.T) {
 		w.WriteHeader(http.StatusCreated)
 	})
 	outer := newClient(t, idemclient.Config{Transport: ownTransport(t), FirstPause: time.Millisecond, MaxPause: time.Millisecond})
-	res, err := outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders"))
-	require.NoError(t, err)
+	res := succeeded(t)(outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders")))
 	require.Equal(t, http.StatusCreated, res.StatusCode)
 	require.Len(t, provider.keys(), 2, "two commands were given, and both carried out")
 }
@@ -240,54 +218,45 @@ func TestASecondAttemptBeginsUncertain(t *testing.T) {
 		}
 	})
 	outer := newClient(t, idemclient.Config{Transport: ownTransport(t), FirstPause: time.Millisecond, MaxPause: time.Millisecond})
-	res, err := outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders"))
-	require.NoError(t, err)
+	res := succeeded(t)(outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders")))
 	require.Equal(t, http.StatusCreated, res.StatusCode)
 	require.Equal(t, []bool{false, true, false}, uncertain)
 	require.Len(t, provider.keys(), 1)
 
 	// In the first attempt nothing can have been carried out.
-	first, err := newClient(t, idemclient.Config{Transport: away, MaxAttempts: 1}).
-		Do(idemtest.Context(t.Context(), idemtest.Config{}), "charge", payment(t, url))
-	require.False(t, failed(t, first, err).Uncertain)
-	again, err := newClient(t, idemclient.Config{Transport: away, MaxAttempts: 1}).
-		Do(idemtest.Context(t.Context(), idemtest.Config{Again: true}), "charge", payment(t, url))
-	require.True(t, failed(t, again, err).Uncertain)
+	require.False(t, failed(t)(newClient(t, idemclient.Config{Transport: away, MaxAttempts: 1}).
+		Do(idemtest.Context(t.Context(), idemtest.Config{}), "charge", payment(t, url))).Uncertain)
+	require.True(t, failed(t)(newClient(t, idemclient.Config{Transport: away, MaxAttempts: 1}).
+		Do(idemtest.Context(t.Context(), idemtest.Config{Again: true}), "charge", payment(t, url))).Uncertain)
 }
 
 // CONTRACT C-5
 func TestAttemptsThatAreOver(t *testing.T) {
 	// A handler that leaves a goroutine behind: its call has no operation any more that would ask for it again.
 	t.Run("a finished attempt derives nothing", func(t *testing.T) {
-		w := on(says(201, created))
-		client := newClient(t, idemclient.Config{Transport: w})
+		w, client := onWire(t, says(201, created))
 		var kept context.Context
 		shop := newBank(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
 			kept = context.WithoutCancel(r.Context())
-			_, err := client.Do(kept, "charge", payment(t, address))
-			require.NoError(t, err)
+			succeeded(t)(client.Do(kept, "charge", payment(t, address)))
 			w.WriteHeader(http.StatusCreated)
 		})
 		outer := newClient(t, idemclient.Config{Transport: ownTransport(t)})
-		_, err := outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders"))
-		require.NoError(t, err)
+		succeeded(t)(outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders")))
 
-		res, err := client.Do(kept, "notify", payment(t, address))
-		e := failed(t, res, err)
+		e := failed(t)(client.Do(kept, "notify", payment(t, address)))
 		require.ErrorContains(t, e, "the attempt is over")
 		require.Zero(t, e.Attempts)
-		_, err = client.Key(kept, "notify")
+		_, err := client.Key(kept, "notify")
 		require.ErrorContains(t, err, "the attempt is over")
 		require.Len(t, w.sent, 1)
 	})
 	t.Run("an attempt past its deadline derives nothing", func(t *testing.T) {
-		w := on(says(201, created))
-		client := newClient(t, idemclient.Config{Transport: w})
+		w, client := onWire(t, says(201, created))
 		shop := newBank(t, core.Config{Policy: core.Policy{Recovery: core.Park, Deadline: time.Second, Lease: time.Second}},
 			func(_ http.ResponseWriter, r *http.Request) {
 				<-r.Context().Done()
-				res, err := client.Do(context.WithoutCancel(r.Context()), "charge", payment(t, address))
-				require.ErrorIs(t, failed(t, res, err), context.DeadlineExceeded)
+				require.ErrorIs(t, failed(t)(client.Do(context.WithoutCancel(r.Context()), "charge", payment(t, address))), context.DeadlineExceeded)
 			})
 		outer := newClient(t, idemclient.Config{Transport: ownTransport(t), MaxAttempts: 1})
 		_, _ = outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders"))
@@ -298,16 +267,13 @@ func TestAttemptsThatAreOver(t *testing.T) {
 
 // CONTRACT Q-4, C-5
 func TestACallInAnInboxHandlerHasTheMessagesKey(t *testing.T) {
-	w := on(says(201, created))
-	client := newClient(t, idemclient.Config{Transport: w})
+	w, client := onWire(t, says(201, created))
 	deliver := func(ctx context.Context, message core.ID) {
 		handlers, end := core.WithMessage(ctx, message)
 		for _, name := range []string{"charge", "notify"} {
-			key, err := client.Key(handlers, name)
-			require.NoError(t, err)
+			key := planned(t)(client.Key(handlers, name))
 			require.Equal(t, message.DeriveCall(name).UUID(), key)
-			_, err = client.Do(handlers, name, payment(t, address))
-			require.NoError(t, err)
+			succeeded(t)(client.Do(handlers, name, payment(t, address)))
 			require.Equal(t, key, w.sent[len(w.sent)-1].key)
 		}
 		_, err := client.Do(handlers, "charge", payment(t, address))
@@ -339,8 +305,7 @@ func TestACallInAnInboxHandlerHasTheMessagesKey(t *testing.T) {
 	away := newClient(t, idemclient.Config{Transport: on(says(429)), MaxAttempts: 1})
 	handlers, end := core.WithMessage(t.Context(), core.ID{1})
 	defer end()
-	res, err := away.Do(handlers, "charge", payment(t, address))
-	require.True(t, failed(t, res, err).Uncertain)
+	require.True(t, failed(t)(away.Do(handlers, "charge", payment(t, address))).Uncertain)
 }
 
 // A Resume handler that is interrupted between two services: every attempt calls the second under the same key.
@@ -373,8 +338,7 @@ func TestTwoServices(t *testing.T) {
 		w.WriteHeader(status)
 	})
 	outer := newClient(t, idemclient.Config{Transport: ownTransport(t), FirstPause: time.Millisecond, MaxPause: time.Millisecond})
-	res, err := outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders"))
-	require.NoError(t, err)
+	res := succeeded(t)(outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders")))
 	require.Equal(t, http.StatusCreated, res.StatusCode)
 	require.Equal(t, 3, idemclient.ResultOf(res).Attempts)
 	require.Len(t, shop.keys(), 3, "attempts of the handler")

@@ -29,8 +29,7 @@ func TestKeyOfAnIntent(t *testing.T) {
 		}})
 		r := payment(t, address)
 		before := r.Header.Clone()
-		res, err := client.Do(t.Context(), "order-7", r)
-		require.NoError(t, err)
+		res := succeeded(t)(client.Do(t.Context(), "order-7", r))
 		require.Equal(t, "paid", text(t, res))
 		require.Equal(t, idemclient.Result{Attempts: 3}, idemclient.ResultOf(res))
 		for i, s := range w.sent {
@@ -45,14 +44,11 @@ func TestKeyOfAnIntent(t *testing.T) {
 		require.Nil(t, res.Request.Body)
 	})
 	t.Run("the same intent has the same key", func(t *testing.T) {
-		w := on(says(201, created))
-		client := newClient(t, idemclient.Config{Transport: w})
+		w, client := onWire(t, says(201, created))
 		for range 2 { // although it has an answer
-			_, err := pay(t, client, "order-7")
-			require.NoError(t, err)
+			succeeded(t)(pay(t, client, "order-7"))
 		}
-		_, err := pay(t, client, "order-8")
-		require.NoError(t, err)
+		succeeded(t)(pay(t, client, "order-8"))
 		require.Equal(t, w.sent[0].key, w.sent[1].key)
 		require.NotEqual(t, w.sent[0].key, w.sent[2].key)
 	})
@@ -63,14 +59,12 @@ func TestKeyOfAnIntent(t *testing.T) {
 			r.Header.Set("Idempotency-Key", "another")
 			return nil
 		}})
-		res, err := pay(t, client, "order-7")
-		require.ErrorIs(t, failed(t, res, err), idemclient.ErrOtherKey)
+		require.ErrorIs(t, failed(t)(pay(t, client, "order-7")), idemclient.ErrOtherKey)
 		require.Empty(t, w.sent)
 
 		noToken := errors.New("no token")
 		client = newClient(t, idemclient.Config{Transport: w, Authorize: func(*http.Request) error { return noToken }})
-		res, err = pay(t, client, "order-7")
-		e := failed(t, res, err)
+		e := failed(t)(pay(t, client, "order-7"))
 		require.ErrorIs(t, e, noToken)
 		require.False(t, e.Uncertain)
 		require.Empty(t, w.sent)
@@ -104,14 +98,12 @@ func TestTheSameIntentAtOnce(t *testing.T) {
 // CONTRACT C-1
 func TestWhatIsSent(t *testing.T) {
 	t.Run("nothing is sent without an intent", func(t *testing.T) {
-		w := on(says(201, created))
-		client := newClient(t, idemclient.Config{Transport: w})
+		w, client := onWire(t, says(201, created))
 		for _, intent := range []string{"", "a\nb", "a\x00b", "a\xffb", strings.Repeat("x", 256)} {
-			res, err := pay(t, client, intent)
-			e := failed(t, res, err)
+			e := failed(t)(pay(t, client, intent))
 			require.ErrorIs(t, e, intents.ErrNoIntent)
 			require.ErrorContains(t, e, "nothing was sent")
-			_, err = client.Key(t.Context(), intent)
+			_, err := client.Key(t.Context(), intent)
 			require.ErrorIs(t, err, intents.ErrNoIntent)
 		}
 		for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodDelete, "SETTLE"} {
@@ -128,8 +120,7 @@ func TestWhatIsSent(t *testing.T) {
 			client := newClient(t, idemclient.Config{Transport: w, Authorize: func(*http.Request) error { panic("not asked") }})
 			r, err := http.NewRequestWithContext(t.Context(), method, address, nil)
 			require.NoError(t, err)
-			res, err := client.Do(t.Context(), "", r)
-			require.NoError(t, err)
+			res := succeeded(t)(client.Do(t.Context(), "", r))
 			require.Equal(t, 503, res.StatusCode)
 			require.Equal(t, "the answer itself", text(t, res))
 			require.Len(t, w.sent, 1)
@@ -143,17 +134,15 @@ func TestWhatIsSent(t *testing.T) {
 		var told []idemclient.Try
 		cfg := idemclient.Config{Transport: w, Journal: &brokenJournal{begin: down},
 			Observe: func(_ context.Context, a idemclient.Try) { told = append(told, a) }}
-		res, err := pay(t, newClient(t, cfg), "order-7")
-		e := failed(t, res, err)
+		e := failed(t)(pay(t, newClient(t, cfg), "order-7"))
 		require.ErrorIs(t, e, down)
 		require.Zero(t, e.Attempts)
 		require.Empty(t, w.sent)
-		_, err = newClient(t, cfg).Key(t.Context(), "order-7")
+		_, err := newClient(t, cfg).Key(t.Context(), "order-7")
 		require.ErrorIs(t, err, down)
 
 		cfg.Journal = &brokenJournal{end: down}
-		res, err = pay(t, newClient(t, cfg), "order-7")
-		require.NoError(t, err)
+		res := succeeded(t)(pay(t, newClient(t, cfg), "order-7"))
 		require.Equal(t, 201, res.StatusCode)
 		require.Len(t, told, 1)
 		require.ErrorIs(t, told[0].Err, down)
@@ -163,14 +152,12 @@ func TestWhatIsSent(t *testing.T) {
 // CONTRACT C-1
 func TestAnotherCommandUnderTheSameIntentIsNotSent(t *testing.T) {
 	client := newClient(t, idemclient.Config{Transport: on(says(201, created))})
-	_, err := pay(t, client, "order-7")
-	require.NoError(t, err)
+	succeeded(t)(pay(t, client, "order-7"))
 
 	same := payment(t, "http://BANK.example/v1/payments")
 	same.Body, same.GetBody = nil, nil
 	setBody(same, "{ \"amount\" : \"12.50\" }") // the same by meaning (H-2)
-	_, err = client.Do(t.Context(), "order-7", same)
-	require.NoError(t, err)
+	succeeded(t)(client.Do(t.Context(), "order-7", same))
 
 	for what, change := range map[string]func(r *http.Request){
 		"amount": func(r *http.Request) { setBody(r, `{"amount":"12.51"}`) },
@@ -181,14 +168,11 @@ func TestAnotherCommandUnderTheSameIntentIsNotSent(t *testing.T) {
 		"place":  func(r *http.Request) { r.Host, r.URL.Host = "", "other.example" },
 		"type":   func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") },
 	} {
-		w := on(says(201, created))
-		client := newClient(t, idemclient.Config{Transport: w})
-		_, err := pay(t, client, "order-7")
-		require.NoError(t, err)
+		w, client := onWire(t, says(201, created))
+		succeeded(t)(pay(t, client, "order-7"))
 		r := payment(t, address)
 		change(r)
-		res, err := client.Do(t.Context(), "order-7", r)
-		e := failed(t, res, err)
+		e := failed(t)(client.Do(t.Context(), "order-7", r))
 		require.ErrorIs(t, e, idemclient.ErrKeyReused, what)
 		require.Zero(t, e.Attempts, what)
 		require.Len(t, w.sent, 1, what)
@@ -199,8 +183,7 @@ func TestAnotherCommandUnderTheSameIntentIsNotSent(t *testing.T) {
 //
 // CONTRACT C-1
 func TestTheHostBelongsToTheCommand(t *testing.T) {
-	w := on(says(201, created))
-	client := newClient(t, idemclient.Config{Transport: w})
+	w, client := onWire(t, says(201, created))
 	to := func(host, address string) error {
 		r := payment(t, "http://"+address+"/v1/payments")
 		r.Host = host
@@ -222,8 +205,7 @@ func TestTheHostBelongsToTheCommand(t *testing.T) {
 
 // CONTRACT C-1
 func TestTheKeyThatARequestBrings(t *testing.T) {
-	w := on(says(201, created))
-	client := newClient(t, idemclient.Config{Transport: w})
+	w, client := onWire(t, says(201, created))
 	bring := func(intent string, lines ...string) error {
 		r := payment(t, address)
 		r.Header["Idempotency-Key"] = lines
@@ -246,12 +228,10 @@ func TestTheKeyThatARequestBrings(t *testing.T) {
 	r := payment(t, address)
 	setBody(r, "another command")
 	r.Header.Set("Idempotency-Key", "another-key")
-	_, err := client.Do(t.Context(), "order-9", payment(t, address))
-	require.NoError(t, err)
-	_, err = client.Do(t.Context(), "order-9", r)
+	succeeded(t)(client.Do(t.Context(), "order-9", payment(t, address)))
+	_, err := client.Do(t.Context(), "order-9", r)
 	require.ErrorIs(t, err, idemclient.ErrOtherKey)
-	_, err = client.Key(t.Context(), "order-10")
-	require.NoError(t, err)
+	planned(t)(client.Key(t.Context(), "order-10"))
 	_, err = client.Do(t.Context(), "order-10", r)
 	require.ErrorIs(t, err, idemclient.ErrOtherKey)
 	require.NoError(t, bring("order-10"), "what was refused is not the intent's command")
@@ -278,8 +258,7 @@ func TestObserveIsToldOfEachAttempt(t *testing.T) {
 			Transport: on(breaks(errReset), problem(core.CodeInFlight), says(201, created, "Idempotent-Replayed: true")),
 			Observe:   func(_ context.Context, a idemclient.Try) { told = append(told, a) },
 		})
-		res, err := pay(t, client, "order-7")
-		require.NoError(t, err)
+		res := succeeded(t)(pay(t, client, "order-7"))
 		require.Equal(t, idemclient.Result{Attempts: 3, Replayed: true}, idemclient.ResultOf(res))
 		for i := range told {
 			require.Equal(t, i < 2, told[i].Retry)

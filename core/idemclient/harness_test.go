@@ -145,6 +145,13 @@ func newClient(t *testing.T, cfg idemclient.Config) *idemclient.Client {
 	return client
 }
 
+// onWire is a client and the transport that it has.
+func onWire(t *testing.T, answers ...func(*http.Request) (*http.Response, error)) (*wire, *idemclient.Client) {
+	t.Helper()
+	w := on(answers...)
+	return w, newClient(t, idemclient.Config{Transport: w})
+}
+
 // payment is a money command.
 func payment(t *testing.T, url string) *http.Request {
 	t.Helper()
@@ -165,14 +172,43 @@ func pay(t *testing.T, client *idemclient.Client, intent string) (*http.Response
 	return client.Do(t.Context(), intent, payment(t, address))
 }
 
-// failed returns the error of a call, which must be the client's own.
-func failed(t *testing.T, res *http.Response, err error) *idemclient.Error {
-	t.Helper()
-	require.Error(t, err)
-	require.Nil(t, res)
-	e, ok := errors.AsType[*idemclient.Error](err)
-	require.True(t, ok, "%T: %v", err, err)
-	return e
+// failed returns a function for the error of a call, which must be the client's own: failed(t)(client.Do(…)).
+func failed(t *testing.T) func(res *http.Response, err error) *idemclient.Error {
+	return func(res *http.Response, err error) *idemclient.Error {
+		t.Helper()
+		require.Error(t, err)
+		require.Nil(t, res)
+		e, ok := errors.AsType[*idemclient.Error](err)
+		require.True(t, ok, "%T: %v", err, err)
+		return e
+	}
+}
+
+// succeeded returns a function for the answer of a call that succeeds: succeeded(t)(client.Do(…)).
+func succeeded(t *testing.T) func(res *http.Response, err error) *http.Response {
+	return func(res *http.Response, err error) *http.Response {
+		t.Helper()
+		require.NoError(t, err)
+		return res
+	}
+}
+
+// planned is the same for Key.
+func planned(t *testing.T) func(key string, err error) string {
+	return func(key string, err error) string {
+		t.Helper()
+		require.NoError(t, err)
+		return key
+	}
+}
+
+// found is the same for Lookup.
+func found(t *testing.T) func(o *idemclient.Operation, err error) *idemclient.Operation {
+	return func(o *idemclient.Operation, err error) *idemclient.Operation {
+		t.Helper()
+		require.NoError(t, err)
+		return o
+	}
 }
 
 func text(t *testing.T, res *http.Response) string {

@@ -175,7 +175,7 @@ func TestHTTP2(t *testing.T) {
 				require.Equal(t, http.StatusCreated, res.StatusCode)
 				require.Equal(t, test.attempts, idemclient.ResultOf(res).Attempts)
 			} else {
-				e := failed(t, res, err)
+				e := failed(t)(res, err)
 				require.ErrorIs(t, e, test.want)
 				require.True(t, e.Uncertain)
 				require.Equal(t, test.attempts, e.Attempts)
@@ -202,8 +202,7 @@ func TestHTTP2ThatRefusesEverything(t *testing.T) {
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	client := newClient(t, idemclient.Config{Transport: transport, MaxAttempts: 1})
-	res, err := client.Do(ctx, "order-7", payment(t, "http://"+server.Addr().String()))
-	e := failed(t, res, err)
+	e := failed(t)(client.Do(ctx, "order-7", payment(t, "http://"+server.Addr().String())))
 	require.ErrorIs(t, e, idemclient.ErrGivenUp)
 	require.True(t, e.Uncertain)
 	transport.CloseIdleConnections()

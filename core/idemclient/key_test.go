@@ -15,19 +15,15 @@ import (
 // CONTRACT C-4
 func TestTheFirstAttemptOfAPlannedIntentIsCertain(t *testing.T) {
 	client := newClient(t, idemclient.Config{Transport: on(busy), MaxAttempts: 1})
-	_, err := client.Key(t.Context(), "order-7")
-	require.NoError(t, err)
-	res, err := pay(t, client, "order-7")
-	require.False(t, failed(t, res, err).Uncertain)
-	res, err = pay(t, client, "order-7")
-	require.True(t, failed(t, res, err).Uncertain, "another process may have sent it meanwhile")
+	planned(t)(client.Key(t.Context(), "order-7"))
+	require.False(t, failed(t)(pay(t, client, "order-7")).Uncertain)
+	require.True(t, failed(t)(pay(t, client, "order-7")).Uncertain, "another process may have sent it meanwhile")
 }
 
 // CONTRACT C-1
 func TestAJournalWithoutAKey(t *testing.T) {
 	w := on(says(201, created))
-	res, err := pay(t, newClient(t, idemclient.Config{Transport: w, Journal: keyless{}}), "order-7")
-	require.ErrorContains(t, failed(t, res, err), "without a key")
+	require.ErrorContains(t, failed(t)(pay(t, newClient(t, idemclient.Config{Transport: w, Journal: keyless{}}), "order-7")), "without a key")
 	require.Empty(t, w.sent)
 }
 

@@ -45,10 +45,8 @@ func TestLookup(t *testing.T) {
 		return err
 	}
 
-	_, err := client.Key(t.Context(), "only planned")
-	require.NoError(t, err)
-	o, err := client.Lookup(t.Context(), "only planned", url)
-	require.NoError(t, err)
+	planned(t)(client.Key(t.Context(), "only planned"))
+	o := found(t)(client.Lookup(t.Context(), "only planned", url))
 	require.Equal(t, &idemclient.Operation{State: idemclient.StateNotFound}, o)
 	for intent, want := range map[string]core.Answer{
 		"json": {Status: 201, Body: []byte(`"a JSON string"`), Header: http.Header{
@@ -58,11 +56,10 @@ func TestLookup(t *testing.T) {
 		"empty":  {Status: 204},
 	} {
 		require.NoError(t, do(intent))
-		o, err := client.Lookup(t.Context(), intent, url)
-		require.NoError(t, err)
+		o := found(t)(client.Lookup(t.Context(), intent, url))
 		require.Equal(t, idemclient.StateCompleted, o.State)
 		require.Equal(t, "succeeded", o.Outcome)
-		_, err = core.ParseID(o.ID)
+		_, err := core.ParseID(o.ID)
 		require.NoError(t, err)
 		require.Equal(t, want.Status, o.Answer.Status, intent)
 		require.Equal(t, string(want.Body), string(o.Answer.Body), intent)
@@ -71,14 +68,13 @@ func TestLookup(t *testing.T) {
 		}
 	}
 	require.ErrorIs(t, do("fails"), idemclient.ErrOutcomeUnknown)
-	o, err = client.Lookup(t.Context(), "fails", url)
-	require.NoError(t, err)
+	o = found(t)(client.Lookup(t.Context(), "fails", url))
 	require.Equal(t, idemclient.StateUnknown, o.State)
 
 	slow := make(chan error)
 	go func() { slow <- do("slow") }()
 	<-entered
-	o, err = client.Lookup(t.Context(), "slow", url)
+	o, err := client.Lookup(t.Context(), "slow", url)
 	close(leave)
 	require.NoError(t, err)
 	require.NoError(t, <-slow)
@@ -96,8 +92,7 @@ func TestLookups(t *testing.T) {
 			idemclient.StateFree:    `{"id":"` + operation + `","state":"free"}`,
 			"of_a_later_release":    `{"id":"` + operation + `","state":"of_a_later_release"}`,
 		} {
-			o, err := lookup(t, says(200, of, "", body))
-			require.NoError(t, err)
+			o := found(t)(lookup(t, says(200, of, "", body)))
 			require.Equal(t, state, o.State)
 			require.Equal(t, operation, o.ID)
 		}
@@ -110,14 +105,13 @@ func TestLookups(t *testing.T) {
 			o, err := lookup(t, answer)
 			require.Nil(t, o, name)
 			require.ErrorIs(t, err, idemclient.ErrLookup, name)
-			e := failed(t, nil, err)
+			e := failed(t)(nil, err)
 			require.Equal(t, "order-7", e.Intent, name)
 			require.Equal(t, name == "401", e.Code == core.CodeUnauthenticated, name)
 		}
 	})
 	t.Run("lookup needs a key", func(t *testing.T) {
-		w := on(says(200))
-		client := newClient(t, idemclient.Config{Transport: w})
+		w, client := onWire(t, says(200))
 		_, err := client.Lookup(t.Context(), "never heard of", address)
 		require.ErrorIs(t, err, idemclient.ErrNotPlanned)
 		_, err = client.Lookup(t.Context(), "", address)
@@ -159,7 +153,6 @@ func TestLookups(t *testing.T) {
 func lookup(t *testing.T, answer func(*http.Request) (*http.Response, error)) (*idemclient.Operation, error) {
 	t.Helper()
 	client := newClient(t, idemclient.Config{Transport: on(answer)})
-	_, err := client.Key(t.Context(), "order-7")
-	require.NoError(t, err)
+	planned(t)(client.Key(t.Context(), "order-7"))
 	return client.Lookup(t.Context(), "order-7", address)
 }

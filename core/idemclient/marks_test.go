@@ -30,7 +30,7 @@ func TestNoProfileMakesAFailureDefinite(t *testing.T) {
 			for _, lines := range [][]string{nil, {"Idempotent-Replayed: true"}} {
 				for _, before := range [][]func(*http.Request) (*http.Response, error){nil, {breaks(errReset)}} {
 					ended, res, err := answered(t, p, append(before, says(status, lines...)))
-					e := failed(t, res, err)
+					e := failed(t)(res, err)
 					require.False(t, ended, "%s, %d: %v", name, status, e)
 					if status != http.StatusTooEarly && status != http.StatusTooManyRequests || len(before) > 0 {
 						require.True(t, e.Uncertain, "%s, %d: %v", name, status, e)
@@ -54,7 +54,7 @@ func TestCodesNeedAHeaderThatHandlersCannotSend(t *testing.T) {
 	} {
 		for _, extra := range []string{"X-Other: 1", "Idempotency-Problem: no code", "Idempotency-Problem: " + strings.Repeat("x", 65)} {
 			ended, res, err := answered(t, idemclient.Standard(), []func(*http.Request) (*http.Response, error){relayed(code, extra)})
-			e := failed(t, res, err)
+			e := failed(t)(res, err)
 			require.True(t, e.Uncertain, "%s: %v", code, e)
 			require.Empty(t, e.Code, code)
 			require.Empty(t, e.Operation, code)
@@ -64,7 +64,7 @@ func TestCodesNeedAHeaderThatHandlersCannotSend(t *testing.T) {
 	// Two lines: one of them is not the server's.
 	twice := []func(*http.Request) (*http.Response, error){says(201, created, "Idempotency-Result: unknown")}
 	ended, res, err := answered(t, idemclient.Standard(), twice)
-	require.ErrorIs(t, failed(t, res, err), idemclient.ErrStillUncertain)
+	require.ErrorIs(t, failed(t)(res, err), idemclient.ErrStillUncertain)
 	require.False(t, ended)
 }
 
@@ -91,8 +91,7 @@ func TestAHandlerThatPassesAProblemOn(t *testing.T) {
 		client := newClient(t, idemclient.Config{
 			Transport: ownTransport(t), Journal: journal, FirstPause: time.Millisecond, MaxAttempts: 2,
 		})
-		res, err := client.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments"))
-		require.True(t, failed(t, res, err).Uncertain, "%s: the charge is made", code)
+		require.True(t, failed(t)(client.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments"))).Uncertain, "%s: the charge is made", code)
 		require.Equal(t, 1, charges)
 		entry, _, err := journal.Find(t.Context(), "order-7")
 		require.NoError(t, err)
@@ -140,8 +139,7 @@ func TestErrorsQuoteAndCapWhatTheServerHasSent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := newClient(t, idemclient.Config{Transport: on(answer), MaxAttempts: 1})
-			res, err := pay(t, client, "order-7")
-			e := failed(t, res, err)
+			e := failed(t)(pay(t, client, "order-7"))
 			require.Less(t, len(e.Error()), 1000)
 			require.NotContains(t, e.Error(), "\x1b")
 			require.NotContains(t, e.Error(), "\n")
@@ -149,7 +147,7 @@ func TestErrorsQuoteAndCapWhatTheServerHasSent(t *testing.T) {
 			require.Empty(t, e.Outcome)
 			require.LessOrEqual(t, len(e.Code), 64)
 
-			_, err = client.LookupKey(t.Context(), "k-1", address)
+			_, err := client.LookupKey(t.Context(), "k-1", address)
 			require.Less(t, len(err.Error()), 1000)
 			require.NotContains(t, err.Error(), "\x1b")
 		})

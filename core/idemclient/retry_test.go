@@ -50,8 +50,7 @@ func TestWhatIsRetried(t *testing.T) {
 	for name, answer := range again {
 		inBubble(t, name, func(t *testing.T) {
 			w := on(answer, says(201, created))
-			res, err := pay(t, newClient(t, idemclient.Config{Transport: w, MaxAnswer: 1 << 10}), "order-7")
-			require.NoError(t, err)
+			res := succeeded(t)(pay(t, newClient(t, idemclient.Config{Transport: w, MaxAnswer: 1 << 10}), "order-7"))
 			require.Equal(t, 201, res.StatusCode)
 			require.Len(t, w.sent, 2)
 		})
@@ -115,8 +114,7 @@ func TestWhatIsNeverRetried(t *testing.T) {
 		{relayed(core.CodeKeyReused, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
 	} {
 		w := on(test.answer)
-		res, err := pay(t, newClient(t, idemclient.Config{Transport: w}), "order-7")
-		e := failed(t, res, err)
+		e := failed(t)(pay(t, newClient(t, idemclient.Config{Transport: w}), "order-7"))
 		require.ErrorIs(t, e, test.want)
 		require.NotErrorIs(t, e, idemclient.ErrGivenUp)
 		require.Equal(t, 1, e.Attempts)
@@ -156,8 +154,7 @@ func TestUncertainty(t *testing.T) {
 		"it was carried out before": {[]func(*http.Request) (*http.Response, error){breaks(errReset), problem(core.CodeKeyExpired)}, false},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			res, err := pay(t, newClient(t, idemclient.Config{Transport: on(test.answers...), MaxAttempts: 4}), "order-7")
-			e := failed(t, res, err)
+			e := failed(t)(pay(t, newClient(t, idemclient.Config{Transport: on(test.answers...), MaxAttempts: 4}), "order-7"))
 			require.Equal(t, test.uncertain, e.Uncertain, "%v", e)
 			if errors.Is(e, idemclient.ErrGivenUp) {
 				require.Equal(t, test.uncertain, strings.Contains(e.Error(), "the money may have moved: repeat the same intent, never a new one"))
@@ -167,8 +164,7 @@ func TestUncertainty(t *testing.T) {
 	inBubble(t, "an earlier call", func(t *testing.T) {
 		client := newClient(t, idemclient.Config{Transport: on(breaks(errReset), busy), MaxAttempts: 1})
 		for range 2 {
-			res, err := pay(t, client, "order-7")
-			require.True(t, failed(t, res, err).Uncertain)
+			require.True(t, failed(t)(pay(t, client, "order-7")).Uncertain)
 		}
 	})
 }
@@ -215,7 +211,7 @@ func TestProvidersWithoutTheHeader(t *testing.T) {
 func requireUncertain(t *testing.T, p idemclient.Provider, want error, answers ...func(*http.Request) (*http.Response, error)) {
 	t.Helper()
 	ended, res, err := answered(t, p, answers)
-	e := failed(t, res, err)
+	e := failed(t)(res, err)
 	require.ErrorIs(t, e, want)
 	require.True(t, e.Uncertain, "%v", e)
 	require.Equal(t, len(answers), e.Attempts, "%v", e)
@@ -252,17 +248,13 @@ func answered(t *testing.T, p idemclient.Provider, answers []func(*http.Request)
 // CONTRACT C-2
 func TestUncertaintyOfWhatWasBefore(t *testing.T) {
 	client := newClient(t, idemclient.Config{Transport: on(says(201, created), busy), MaxAttempts: 1})
-	_, err := pay(t, client, "order-7")
-	require.NoError(t, err)
-	res, err := pay(t, client, "order-7")
-	require.True(t, failed(t, res, err).Uncertain, "it has had an answer, and this caller does not know which")
+	succeeded(t)(pay(t, client, "order-7"))
+	require.True(t, failed(t)(pay(t, client, "order-7")).Uncertain, "it has had an answer, and this caller does not know which")
 
 	r := payment(t, address)
 	r.Header.Set("Idempotency-Key", "of-somebody-else")
-	res, err = client.Do(t.Context(), "order-8", r)
-	require.True(t, failed(t, res, err).Uncertain)
-	res, err = pay(t, client, "order-9")
-	require.False(t, failed(t, res, err).Uncertain)
+	require.True(t, failed(t)(client.Do(t.Context(), "order-8", r)).Uncertain)
+	require.False(t, failed(t)(pay(t, client, "order-9")).Uncertain)
 }
 
 // CONTRACT C-2
@@ -272,8 +264,7 @@ func TestBackoffGrowsWithJitterAndEnds(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := on(breaks(errReset))
 			client := newClient(t, idemclient.Config{Transport: w, MaxAttempts: 6, FirstPause: time.Second, MaxPause: 5 * time.Second})
-			res, err := pay(t, client, "order-7")
-			e := failed(t, res, err)
+			e := failed(t)(pay(t, client, "order-7"))
 			require.ErrorIs(t, e, idemclient.ErrGivenUp)
 			require.ErrorIs(t, e, errReset)
 			require.Equal(t, 6, e.Attempts)
@@ -315,8 +306,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 			for _, status := range []int{429, 503} {
 				synctest.Test(t, func(t *testing.T) {
 					w := on(says(status, test.lines()...), says(201, created))
-					_, err := pay(t, newClient(t, idemclient.Config{Transport: w}), "order-7")
-					require.NoError(t, err)
+					succeeded(t)(pay(t, newClient(t, idemclient.Config{Transport: w}), "order-7"))
 					require.GreaterOrEqual(t, w.pauses()[0], test.want)
 					require.LessOrEqual(t, w.pauses()[0], test.want+300*time.Millisecond)
 				})
@@ -334,8 +324,7 @@ func TestRetryAfterThatIsTooLong(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := on(problem(core.CodeStoreUnavailable, "Retry-After: "+after), says(201, created))
 			begun := time.Now()
-			res, err := pay(t, newClient(t, idemclient.Config{Transport: w}), "order-7")
-			e := failed(t, res, err)
+			e := failed(t)(pay(t, newClient(t, idemclient.Config{Transport: w}), "order-7"))
 			require.ErrorIs(t, e, idemclient.ErrGivenUp)
 			require.Equal(t, want, e.RetryAfter)
 			require.Equal(t, 503, e.Status)
@@ -350,20 +339,18 @@ func TestRetryAfterOfTheLastAnswer(t *testing.T) {
 	for after, want := range map[string]time.Duration{"5": 5 * time.Second, "Sat, 01 Jan 2000 00:00:00 GMT": 0} {
 		client := newClient(t, idemclient.Config{Transport: on(says(503, "Retry-After: "+after)), MaxAttempts: 1})
 		res, err := pay(t, client, "order-7")
-		require.Equal(t, want, failed(t, res, err).RetryAfter)
+		require.Equal(t, want, failed(t)(res, err).RetryAfter)
 	}
 }
 
 // CONTRACT C-2
 func TestTheCallersDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := on(problem(core.CodeInFlight, "Retry-After: 2"))
-		client := newClient(t, idemclient.Config{Transport: w})
+		_, client := onWire(t, problem(core.CodeInFlight, "Retry-After: 2"))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		begun := time.Now()
-		res, err := client.Do(ctx, "order-7", payment(t, address))
-		e := failed(t, res, err)
+		e := failed(t)(client.Do(ctx, "order-7", payment(t, address)))
 		require.ErrorIs(t, e, idemclient.ErrGivenUp)
 		require.ErrorIs(t, e, idemclient.ErrInFlight, "what is known")
 		require.Equal(t, operation, e.Operation)
@@ -374,8 +361,7 @@ func TestTheCallersDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		begun := time.Now()
-		res, err := newClient(t, idemclient.Config{Transport: on(says(503), hangs)}).Do(ctx, "order-7", payment(t, address))
-		e := failed(t, res, err)
+		e := failed(t)(newClient(t, idemclient.Config{Transport: on(says(503), hangs)}).Do(ctx, "order-7", payment(t, address)))
 		require.ErrorIs(t, e, idemclient.ErrGivenUp)
 		require.ErrorIs(t, e, context.DeadlineExceeded)
 		require.True(t, e.Uncertain)
@@ -386,8 +372,7 @@ func TestTheCallersDeadline(t *testing.T) {
 		ctx, cancel := context.WithDeadline(t.Context(), time.Now())
 		defer cancel()
 		w := on(says(201, created))
-		res, err := newClient(t, idemclient.Config{Transport: w}).Do(ctx, "order-7", payment(t, address))
-		e := failed(t, res, err)
+		e := failed(t)(newClient(t, idemclient.Config{Transport: w}).Do(ctx, "order-7", payment(t, address)))
 		require.ErrorIs(t, e, idemclient.ErrGivenUp)
 		require.ErrorIs(t, e, context.DeadlineExceeded)
 		require.False(t, e.Uncertain)
@@ -399,8 +384,7 @@ func TestTheCallersDeadline(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(10*time.Second, func() { cancel(stopped) })
 		w := on(says(503, "Retry-After: 30"))
-		res, err := newClient(t, idemclient.Config{Transport: w}).Do(ctx, "order-7", payment(t, address))
-		e := failed(t, res, err)
+		e := failed(t)(newClient(t, idemclient.Config{Transport: w}).Do(ctx, "order-7", payment(t, address)))
 		require.ErrorIs(t, e, idemclient.ErrGivenUp)
 		require.ErrorIs(t, e, stopped)
 		require.Equal(t, 503, e.Status)
@@ -416,8 +400,7 @@ func TestACallIsBoundedInTime(t *testing.T) {
 			Transport: w, AttemptTimeout: 10 * time.Second, MaxElapsed: 25 * time.Second, MaxAttempts: 100,
 		})
 		begun := time.Now()
-		res, err := pay(t, client, "order-7")
-		e := failed(t, res, err)
+		e := failed(t)(pay(t, client, "order-7"))
 		require.ErrorIs(t, e, context.DeadlineExceeded)
 		require.ErrorContains(t, e, "Config.MaxElapsed")
 		require.True(t, e.Uncertain)
@@ -425,8 +408,7 @@ func TestACallIsBoundedInTime(t *testing.T) {
 		require.Equal(t, 25*time.Second, time.Since(begun))
 	})
 	synctest.Test(t, func(t *testing.T) { // one attempt that hangs is not the last
-		res, err := pay(t, newClient(t, idemclient.Config{Transport: on(hangs, says(201, created))}), "order-7")
-		require.NoError(t, err)
+		res := succeeded(t)(pay(t, newClient(t, idemclient.Config{Transport: on(hangs, says(201, created))}), "order-7"))
 		require.Equal(t, 2, idemclient.ResultOf(res).Attempts)
 	})
 }
@@ -463,8 +445,7 @@ func TestWhatEndsAnIntent(t *testing.T) {
 		cancel()
 		return says(201, created)(r)
 	})})
-	_, err := client.Do(ctx, "order-7", payment(t, address))
-	require.NoError(t, err)
+	succeeded(t)(client.Do(ctx, "order-7", payment(t, address)))
 	require.NoError(t, journal.err)
 }
 
@@ -481,8 +462,7 @@ func (j *endedWith) End(ctx context.Context, intent string) error {
 
 func TestAnAnswerThatIsTooLarge(t *testing.T) {
 	client := newClient(t, idemclient.Config{Transport: on(says(201, created, "", "123456789")), MaxAnswer: 8})
-	res, err := pay(t, client, "order-7")
-	e := failed(t, res, err)
+	e := failed(t)(pay(t, client, "order-7"))
 	require.ErrorIs(t, e, idemclient.ErrAnswerTooLarge)
 	require.Equal(t, 201, e.Status)
 	require.Equal(t, "12345678", text(t, e.Response))
@@ -490,13 +470,11 @@ func TestAnAnswerThatIsTooLarge(t *testing.T) {
 
 	synctest.Test(t, func(t *testing.T) {
 		client := newClient(t, idemclient.Config{Transport: on(breaks(errReset), says(201, created, "", "123456789")), MaxAnswer: 8})
-		res, err := pay(t, client, "order-7")
-		require.False(t, failed(t, res, err).Uncertain, "there is an answer")
+		require.False(t, failed(t)(pay(t, client, "order-7")).Uncertain, "there is an answer")
 	})
 
 	client = newClient(t, idemclient.Config{Transport: on(says(201, created, "", "123456789")), MaxAnswer: 9})
-	res, err = pay(t, client, "order-7")
-	require.NoError(t, err)
+	res := succeeded(t)(pay(t, client, "order-7"))
 	require.Equal(t, "123456789", text(t, res))
 }
 
@@ -505,11 +483,9 @@ func TestAnIntentThatIsTooOldIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := on(breaks(errReset), says(201, created))
 		client := newClient(t, idemclient.Config{Transport: w, Provider: idemclient.PayPal(), MaxAttempts: 1})
-		res, err := pay(t, client, "order-7")
-		require.ErrorIs(t, failed(t, res, err), idemclient.ErrGivenUp)
+		require.ErrorIs(t, failed(t)(pay(t, client, "order-7")), idemclient.ErrGivenUp)
 		time.Sleep(6*time.Hour - idemclient.DefaultAttemptTimeout + time.Second)
-		res, err = pay(t, client, "order-7")
-		e := failed(t, res, err)
+		e := failed(t)(pay(t, client, "order-7"))
 		require.ErrorIs(t, e, idemclient.ErrTooOld)
 		require.True(t, e.Uncertain)
 		require.Zero(t, e.Attempts)
@@ -520,20 +496,16 @@ func TestAnIntentThatIsTooOldIsNotSent(t *testing.T) {
 		provider.Lifetime = 3 * time.Minute
 		w := on(says(503, "Retry-After: 60"))
 		client := newClient(t, idemclient.Config{Transport: w, Provider: provider})
-		res, err := pay(t, client, "order-7")
-		e := failed(t, res, err)
+		e := failed(t)(pay(t, client, "order-7"))
 		require.ErrorIs(t, e, idemclient.ErrTooOld)
 		require.Equal(t, 2, e.Attempts)
 		require.Len(t, w.sent, 2)
 	})
 	synctest.Test(t, func(t *testing.T) { // planned long ago, never sent
-		w := on(says(201, created))
-		client := newClient(t, idemclient.Config{Transport: w})
-		key, err := client.Key(t.Context(), "order-7")
-		require.NoError(t, err)
+		w, client := onWire(t, says(201, created))
+		key := planned(t)(client.Key(t.Context(), "order-7"))
 		time.Sleep(48 * time.Hour)
-		_, err = pay(t, client, "order-7")
-		require.NoError(t, err)
+		succeeded(t)(pay(t, client, "order-7"))
 		require.Equal(t, key, w.sent[0].key)
 	})
 }

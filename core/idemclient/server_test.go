@@ -48,8 +48,7 @@ func TestConnectionsThatAreCut(t *testing.T) {
 			// A request that was cut leaves nothing; each answer that was cut has its booking. Cut after cut, the intent ends.
 			client := newClient(t, cfg)
 			for intent := 1; !whole; intent++ {
-				res, err := client.Do(t.Context(), fmt.Sprint("order-", intent), payment(t, url))
-				require.NoError(t, err)
+				res := succeeded(t)(client.Do(t.Context(), fmt.Sprint("order-", intent), payment(t, url)))
 				require.Equal(t, fmt.Sprint("payment ", intent), text(t, res))
 				whole = idemclient.ResultOf(res).Attempts == 1
 				require.Len(t, b.keys(), intent)
@@ -65,8 +64,7 @@ func TestAProxyThatSendsEverythingTwice(t *testing.T) {
 	cfg, url, _ := through(t, b, func(int) cutproxy.Fate { return cutproxy.Fate{Twice: true} })
 	client := newClient(t, cfg)
 	for i := range 20 {
-		res, err := client.Do(t.Context(), fmt.Sprint("order-", i), payment(t, url))
-		require.NoError(t, err)
+		res := succeeded(t)(client.Do(t.Context(), fmt.Sprint("order-", i), payment(t, url)))
 		require.Equal(t, http.StatusCreated, res.StatusCode)
 	}
 	require.Len(t, b.keys(), 20)
@@ -97,7 +95,7 @@ func TestTheLibrarysOwnServer(t *testing.T) {
 		res, err := second.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments"))
 		close(leave)
 		all.Wait()
-		e := failed(t, res, err)
+		e := failed(t)(res, err)
 		require.ErrorIs(t, e, idemclient.ErrInFlight)
 		require.ErrorIs(t, e, idemclient.ErrGivenUp)
 		require.Equal(t, core.CodeInFlight, e.Code)
@@ -106,12 +104,10 @@ func TestTheLibrarysOwnServer(t *testing.T) {
 	t.Run("outcome unknown", func(t *testing.T) {
 		b := newBank(t, core.Config{}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 		client := newClient(t, idemclient.Config{Transport: ownTransport(t)})
-		res, err := client.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments"))
-		require.ErrorIs(t, failed(t, res, err), idemclient.ErrOutcomeUnknown)
-		res, err = client.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments"))
-		e := failed(t, res, err)
+		require.ErrorIs(t, failed(t)(client.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments"))), idemclient.ErrOutcomeUnknown)
+		e := failed(t)(client.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments")))
 		require.ErrorIs(t, e, idemclient.ErrOutcomeUnknown)
-		_, err = core.ParseID(e.Operation)
+		_, err := core.ParseID(e.Operation)
 		require.NoError(t, err)
 		require.Len(t, b.keys(), 1)
 	})
@@ -123,8 +119,7 @@ func TestTheLibrarysOwnServer(t *testing.T) {
 		b := newBank(t, core.Config{}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusPaymentRequired) })
 		client := newClient(t, idemclient.Config{Transport: ownTransport(t)})
 		for _, replayed := range []bool{false, true} {
-			res, err := client.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments"))
-			require.NoError(t, err)
+			res := succeeded(t)(client.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments")))
 			require.Equal(t, http.StatusPaymentRequired, res.StatusCode)
 			require.Equal(t, idemclient.Result{Attempts: 1, Replayed: replayed}, idemclient.ResultOf(res))
 		}
@@ -142,7 +137,7 @@ func reusesAKey(t *testing.T, cfg core.Config, status int) {
 		res, err := client.Do(t.Context(), "order-7", r)
 		require.ErrorIs(t, err, want)
 		if want != nil {
-			e := failed(t, res, err)
+			e := failed(t)(res, err)
 			require.Equal(t, status, e.Status)
 			require.Equal(t, 1, e.Attempts)
 		}
@@ -173,8 +168,7 @@ func TestARefusalOfAHalfDoneOperation(t *testing.T) {
 			})
 			journal := intents.NewMemoryJournal()
 			client := newClient(t, idemclient.Config{Transport: ownTransport(t), Journal: journal, MaxAttempts: 1})
-			res, err := client.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments"))
-			e := failed(t, res, err)
+			e := failed(t)(client.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments")))
 			require.True(t, e.Uncertain)
 			require.Equal(t, status, e.Status)
 			if status == http.StatusTooEarly || status == http.StatusTooManyRequests {
@@ -185,7 +179,7 @@ func TestARefusalOfAHalfDoneOperation(t *testing.T) {
 			entry, _, _ := journal.Find(t.Context(), "order-7")
 			require.False(t, entry.Ended)
 
-			res, err = client.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments"))
+			res, err := client.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments"))
 			require.NoError(t, err, "the same intent goes on")
 			require.Equal(t, http.StatusCreated, res.StatusCode)
 		})
@@ -230,7 +224,7 @@ func TestACommandThatItsTransportSendsTwice(t *testing.T) {
 					require.True(t, entry.Ended)
 					return
 				}
-				e := failed(t, res, err)
+				e := failed(t)(res, err)
 				require.ErrorIs(t, e, idemclient.ErrStillUncertain)
 				require.True(t, e.Uncertain)
 				require.False(t, entry.Ended)
@@ -247,8 +241,7 @@ func TestServersThatAreNotReached(t *testing.T) {
 		url := "http://" + listener.Addr().String()
 		require.NoError(t, listener.Close())
 		client := newClient(t, idemclient.Config{Transport: ownTransport(t), FirstPause: time.Millisecond, MaxAttempts: 3})
-		res, err := client.Do(t.Context(), "order-7", payment(t, url))
-		e := failed(t, res, err)
+		e := failed(t)(client.Do(t.Context(), "order-7", payment(t, url)))
 		require.ErrorIs(t, e, idemclient.ErrGivenUp)
 		require.Equal(t, 3, e.Attempts)
 		require.False(t, e.Uncertain)
@@ -263,8 +256,7 @@ func TestServersThatAreNotReached(t *testing.T) {
 			return nil, ctx.Err()
 		}
 		client := newClient(t, idemclient.Config{Transport: transport, AttemptTimeout: time.Millisecond, FirstPause: time.Millisecond, MaxAttempts: 2})
-		res, err := client.Do(t.Context(), "order-7", payment(t, "http://bank.example"))
-		e := failed(t, res, err)
+		e := failed(t)(client.Do(t.Context(), "order-7", payment(t, "http://bank.example")))
 		require.ErrorContains(t, e, "Config.AttemptTimeout")
 		require.Equal(t, 2, e.Attempts)
 		require.False(t, e.Uncertain)
@@ -276,8 +268,7 @@ func TestServersThatAreNotReached(t *testing.T) {
 		server.StartTLS()
 		defer server.Close()
 		client := newClient(t, idemclient.Config{Transport: ownTransport(t)})
-		res, err := client.Do(t.Context(), "order-7", payment(t, server.URL))
-		e := failed(t, res, err)
+		e := failed(t)(client.Do(t.Context(), "order-7", payment(t, server.URL)))
 		var untrusted *tls.CertificateVerificationError
 		require.ErrorAs(t, e, &untrusted)
 		require.Equal(t, 1, e.Attempts)
@@ -298,15 +289,14 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		}))
 		client := newClient(t, idemclient.Config{Transport: ownTransport(t), Provider: unguarded()})
 
-		res, err := client.Do(t.Context(), "order-7", payment(t, bank.URL))
-		require.NoError(t, err)
+		res := succeeded(t)(client.Do(t.Context(), "order-7", payment(t, bank.URL)))
 		require.Equal(t, status, res.StatusCode)
 		require.Equal(t, "moved", text(t, res))
 		require.Equal(t, other.URL+"/elsewhere", res.Header.Get("Location"))
 
 		follows := &http.Client{Transport: client}
 		r := payment(t, bank.URL)
-		_, err = follows.Do(r.WithContext(idemclient.WithIntent(t.Context(), "order-8")))
+		_, err := follows.Do(r.WithContext(idemclient.WithIntent(t.Context(), "order-8")))
 		require.ErrorIs(t, err, idemclient.ErrRedirected)
 		require.ErrorContains(t, err, fmt.Sprint(status))
 
@@ -340,8 +330,7 @@ func TestATransportThatFollowsRedirects(t *testing.T) {
 		follows := &http.Client{Transport: ownTransport(t)}
 		journal := intents.NewMemoryJournal()
 		client := newClient(t, idemclient.Config{Journal: journal, Transport: roundTrip(follows.Do)})
-		res, err := client.Do(t.Context(), "order-7", payment(t, bank.URL))
-		e := failed(t, res, err)
+		e := failed(t)(client.Do(t.Context(), "order-7", payment(t, bank.URL)))
 		require.ErrorIs(t, e, idemclient.ErrRedirected)
 		require.True(t, e.Uncertain)
 		require.Equal(t, 1, e.Attempts)
@@ -367,17 +356,15 @@ func TestATransportThatTriesTwoNetworks(t *testing.T) {
 			}
 			return away.RoundTrip(r)
 		})
-		res, err := newClient(t, idemclient.Config{Transport: twice, MaxAttempts: 1}).Do(t.Context(), "order-7", command)
-		require.True(t, failed(t, res, err).Uncertain, "%v", err)
+		require.True(t, failed(t)(newClient(t, idemclient.Config{Transport: twice, MaxAttempts: 1}).Do(t.Context(), "order-7", command)).Uncertain)
 	}
 	// One that only looks on is believed.
 	logged := roundTrip(func(r *http.Request) (*http.Response, error) { return away.RoundTrip(r) })
-	res, err := newClient(t, idemclient.Config{Transport: logged, MaxAttempts: 1}).Do(t.Context(), "order-7", payment(t, address))
-	require.False(t, failed(t, res, err).Uncertain, "%v", err)
+	require.False(t, failed(t)(newClient(t, idemclient.Config{Transport: logged, MaxAttempts: 1}).Do(t.Context(), "order-7", payment(t, address))).Uncertain)
 	for name, transport := range map[string]http.RoundTripper{"plain": away, "logged": logged} {
 		empty := &http.Request{Method: http.MethodDelete, URL: payment(t, address).URL}
 		res, err := newClient(t, idemclient.Config{Transport: transport, MaxAttempts: 1}).Do(t.Context(), "order-7", empty)
-		require.Equal(t, name == "logged", failed(t, res, err).Uncertain, "%v", err)
+		require.Equal(t, name == "logged", failed(t)(res, err).Uncertain, "%v", err)
 	}
 }
 
@@ -392,13 +379,12 @@ func TestAsATransport(t *testing.T) {
 	})
 	client := &http.Client{Transport: newClient(t, cfg), Timeout: 10 * time.Second}
 	r := payment(t, url).WithContext(idemclient.WithIntent(t.Context(), "order-7"))
-	res, err := client.Do(r)
-	require.NoError(t, err)
+	res := succeeded(t)(client.Do(r))
 	require.Equal(t, "payment 1", text(t, res))
 	require.Greater(t, idemclient.ResultOf(res).Attempts, 1)
 	require.True(t, idemclient.ResultOf(res).Replayed)
 	require.Len(t, b.keys(), 1)
 
-	_, err = client.Post(url, "application/json", strings.NewReader("{}"))
+	_, err := client.Post(url, "application/json", strings.NewReader("{}"))
 	require.ErrorIs(t, err, intents.ErrNoIntent)
 }
