@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/internal/attemptctx"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/mustrun"
 )
 
@@ -32,16 +34,6 @@ func TestRepeatGetsTheRecordedAnswer(t *testing.T) {
 	require.Equal(t, "reused", second.Header().Get("Idempotency-Result"))
 	require.Equal(t, "true", second.Header().Get("Idempotent-Replayed"))
 	require.Equal(t, `"k-1"`, second.Header().Get("Idempotency-Key"), "the echo is what the client sent")
-	require.Equal(t, 1, a.ran())
-}
-
-// CONTRACT M-1, S-3
-func TestAnotherCommandIsRefused(t *testing.T) {
-	a := newApp(t, core.Config{}, created)
-	a.post("k-1", `{"amount":1}`)
-	w := a.post("k-1", `{"amount":2}`)
-	requireProblem(t, w, http.StatusConflict, core.CodeKeyReused)
-	require.Empty(t, w.Header().Get("Retry-After"))
 	require.Equal(t, 1, a.ran())
 }
 
@@ -244,128 +236,34 @@ func TestHandlerContext(t *testing.T) {
 	})
 }
 
-// CONTRACT X-1
-func TestLeaseIsRenewedUntilTheDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaultStore(memstore.New())
-		var renewals []time.Duration
-		begun := time.Now()
-		store.on("renew", func(context.Context) error {
-			renewals = append(renewals, time.Since(begun))
-			return nil
-		})
-		a := newApp(t, core.Config{Store: store}, func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(90 * time.Second) // it ignores its deadline of 60 s
-			created(w, r)
-		})
-		a.post("k-1", `{}`)
-		require.Equal(t, []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second, 40 * time.Second,
-			50 * time.Second}, renewals[:5])
-		require.LessOrEqual(t, renewals[len(renewals)-1], 60*time.Second)
-		require.NotContains(t, a.kinds(), core.EventLeaseLost)
-	})
-}
-
-// CONTRACT X-1
-func TestLeaseThatIsNotConfirmedIsLost(t *testing.T) {
-	for name, hook := range map[string]func(ctx context.Context) error{
-		"store away":  away,
-		"store hangs": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+// A claim that failed has not been made, or is taken back: nothing stands in the way of the repeat.
+//
+// CONTRACT F-1, R-2
+func TestClaimThatFails(t *testing.T) {
+	crowded := func(context.Context) error { return fmt.Errorf("%w: no connection", store.ErrCrowded) }
+	for name, test := range map[string]struct {
+		call string
+		hook func(context.Context) error
+	}{
+		"the store is away":  {"claim", away},
+		"there is no room":   {"claim", crowded},
+		"its answer is lost": {"after claim", away},
 	} {
-		inBubble(t, name, func(t *testing.T) {
-			store := newFaultStore(memstore.New()).on("renew", hook)
-			a := newApp(t, core.Config{Store: store}, func(_ http.ResponseWriter, r *http.Request) {
-				begun := time.Now()
-				<-r.Context().Done()
-				require.ErrorIs(t, context.Cause(r.Context()), core.ErrLeaseLost)
-				require.InDelta(t, 20, time.Since(begun).Seconds(), 1.01, "two thirds of 30 s")
-			})
-			a.post("k-1", `{}`)
-			require.Contains(t, a.kinds(), core.EventLeaseLost)
+		t.Run(name, func(t *testing.T) {
+			st := newFaultStore(memstore.New()).on(test.call, test.hook)
+			if name == "there is no room" {
+				st.on("release", func(context.Context) error { panic("there is nothing to release") })
+			}
+			a := newApp(t, core.Config{Store: st}, created)
+			w := a.post("k-1", `{}`)
+			requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+			require.Equal(t, "2", w.Header().Get("Retry-After"))
+			require.NotContains(t, w.Body.String(), `"operation"`, "there is none")
+			require.Zero(t, a.ran())
+			st.on(test.call, nil)
+			requireCreated(t, a.post("k-1", `{}`), "created")
 		})
 	}
-}
-
-// CONTRACT X-1, X-2
-func TestLeaseIsLostAtOnceAfterASettlement(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaultStore(memstore.New())
-		id := core.Scoping{}.RecordID(alice, "k-1")
-		a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, Lease: 3 * time.Second,
-			Deadline: 4 * time.Second}}, nil)
-		a.handler = func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(10 * time.Second) // past lease and deadline
-			_, err := a.module.Settle(t.Context(), id, core.Decision{Who: "op", Why: "the provider knows nothing of it"})
-			require.NoError(t, err)
-			created(w, r)
-		}
-		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
-		require.Contains(t, a.kinds(), core.EventStale, "the owner that wakes up after a settlement is refused, and told of")
-
-		a.handler = created
-		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "settled as not applied: free")
-	})
-}
-
-// CONTRACT X-2, X-7
-func TestLateOwnerAfterSettlementGetsTheSettledAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		id := core.Scoping{}.RecordID(alice, "k-1")
-		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, Lease: time.Second, Deadline: time.Second}}, nil)
-		a.handler = func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(5 * time.Second)
-			_, err := a.module.Settle(t.Context(), id, core.Decision{Applied: true, Who: "op", Why: "seen at the provider",
-				Answer: &core.Answer{Status: 202, Body: []byte("settled")}})
-			require.NoError(t, err)
-			created(w, r)
-		}
-		first, second := a.post("k-1", `{}`), a.post("k-1", `{}`)
-		for _, w := range []*httptest.ResponseRecorder{first, second} {
-			require.Equal(t, 202, w.Code)
-			require.Equal(t, "settled", w.Body.String())
-		}
-	})
-}
-
-// CONTRACT F-1, R-2
-func TestStoreAwayBeforeTheClaim(t *testing.T) {
-	store := newFaultStore(memstore.New()).on("claim", away)
-	a := newApp(t, core.Config{Store: store}, created)
-	w := a.post("k-1", `{}`)
-	requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-	require.Equal(t, "2", w.Header().Get("Retry-After"))
-	require.NotContains(t, w.Body.String(), `"operation"`, "there is none")
-	require.Zero(t, a.ran())
-	store.on("claim", nil)
-	require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-}
-
-// CONTRACT F-1
-func TestClaimThatLandedWithAnErrorIsReleased(t *testing.T) {
-	t.Run("at once", func(t *testing.T) {
-		store := newFaultStore(memstore.New()).on("after claim", away)
-		a := newApp(t, core.Config{Store: store}, created)
-		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-		store.on("after claim", nil)
-		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-	})
-	inBubble(t, "by Run, where the store stays away", func(t *testing.T) {
-		store := newFaultStore(memstore.New()).on("after claim", away)
-		store.on("release", away)
-		a := newApp(t, core.Config{Store: store}, created)
-		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-		store.on("after claim", nil)
-		store.on("release", nil)
-		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeInFlight)
-
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- a.module.Run(ctx) }()
-		synctest.Wait()
-		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-		stop()
-		require.NoError(t, <-done)
-	})
 }
 
 // CONTRACT R-2
@@ -390,16 +288,9 @@ func TestRecordingIsTriedAgain(t *testing.T) {
 	for _, when := range []string{"complete", "after complete"} {
 		inBubble(t, when, func(t *testing.T) {
 			store := newFaultStore(memstore.New())
-			tries := 0
-			store.on(when, func(context.Context) error {
-				if tries++; tries < 4 {
-					return errAway
-				}
-				return nil
-			})
-			a := newApp(t, core.Config{Store: store}, created)
-			require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-			require.Equal(t, 4, tries)
+			tries := store.failFirst(when, 3)
+			requireCreated(t, newApp(t, core.Config{Store: store}, created).post("k-1", `{}`), "created")
+			require.Equal(t, 4, *tries)
 		})
 	}
 }
@@ -407,19 +298,13 @@ func TestRecordingIsTriedAgain(t *testing.T) {
 // CONTRACT O-4
 func TestGuardedTwice(t *testing.T) {
 	a := newApp(t, core.Config{}, nil)
-	a.handler = func(w http.ResponseWriter, r *http.Request) {
-		_, reply := a.module.Admit(r, pattern, alice)
-		require.NotNil(t, reply)
-		_ = reply.WriteTo(w)
+	for key, again := range map[string]func(r *http.Request) *core.Reply{
+		"k-1": func(r *http.Request) *core.Reply { _, reply := a.module.Admit(r, pattern, alice); return reply },
+		"k-2": func(r *http.Request) *core.Reply { _, reply := a.module.Begin(r, pattern, alice); return reply },
+	} {
+		a.handler = func(w http.ResponseWriter, r *http.Request) { _ = again(r).WriteTo(w) }
+		requireProblem(t, a.post(key, `{}`), http.StatusInternalServerError, core.CodeMisconfigured)
 	}
-	requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeMisconfigured)
-
-	a.handler = func(w http.ResponseWriter, r *http.Request) {
-		_, reply := a.module.Begin(r, pattern, alice)
-		require.NotNil(t, reply)
-		_ = reply.WriteTo(w)
-	}
-	requireProblem(t, a.post("k-2", `{}`), http.StatusInternalServerError, core.CodeMisconfigured)
 }
 
 // CONTRACT O-2

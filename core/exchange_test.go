@@ -22,7 +22,8 @@ type recycledExchange struct {
 	recycled  *int
 	overtaken bool
 	answered  bool
-	did       []string // what a guard has done to the context, apart from its questions
+	given     *http.Request // that has got the context
+	did       []string      // what a guard has done to the context, apart from its questions
 }
 
 func newRecycledExchange(body io.Reader) *recycledExchange {
@@ -44,6 +45,7 @@ func (x *recycledExchange) Next() error      { x.did = append(x.did, "next"); re
 func (x *recycledExchange) giveAway() *http.Request {
 	ctx := context.WithValue(context.Background(), http.ServerContextKey, &http.Server{})
 	x.r, x.did = httptest.NewRequestWithContext(ctx, http.MethodGet, "/of-somebody-else", http.NoBody), nil
+	x.given = x.r
 	return x.r
 }
 
@@ -63,15 +65,53 @@ func (b *givesAway) Read([]byte) (int, error) {
 //
 // CONTRACT X-12
 func TestAContextThatIsGivenAway(t *testing.T) {
-	newModule := func(cfg core.Config) (*core.Module, *list[core.EventKind]) {
+	newModule := func(store core.Store) (*core.Module, *list[core.EventKind]) {
 		var told list[core.EventKind]
-		cfg.Policy.Recovery = core.Park
-		cfg.Observer = core.ObserverFunc(func(_ context.Context, e core.Event) { told.add(e.Kind) })
-		m := newModule(t, cfg)
-		return m, &told
+		observer := core.ObserverFunc(func(_ context.Context, e core.Event) { told.add(e.Kind) })
+		return newModule(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park}, Observer: observer}), &told
+	}
+	unknown := []core.EventKind{core.EventClaimed, core.EventAbandoned, core.EventUnknown}
+	recorded := []core.EventKind{core.EventClaimed, core.EventCompleted}
+	for name, test := range map[string]struct {
+		during string                          // the call of the store during which it goes
+		next   func(x *recycledExchange) error // the handler
+		err    error                           // for the framework's own error handler
+		told   []core.EventKind
+	}{
+		"while the key is claimed":     {"claim", nil, nil, unknown},
+		"while the answer is recorded": {"complete", func(*recycledExchange) error { return errProvider }, errProvider, recorded},
+		"before the handler panics":    {"", func(x *recycledExchange) error { x.giveAway(); panic("boom") }, nil, unknown},
+		"before the handler fails":     {"", func(x *recycledExchange) error { x.giveAway(); return errProvider }, errProvider, unknown},
+		"not, but it is answered past the capture": {"", func(x *recycledExchange) error {
+			x.answered, x.did, x.given = true, nil, x.r
+			return nil
+		}, nil, unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := newFaultStore(memstore.New())
+			m, told := newModule(store)
+			serve := func() {
+				x := newRecycledExchange(strings.NewReader(`{}`))
+				x.next = func() error { return test.next(x) }
+				store.on(test.during, func(context.Context) error { x.giveAway(); return nil })
+				defer func() {
+					panicked := recover()
+					require.Equal(t, name == "before the handler panics", panicked == "boom", panicked)
+					require.Same(t, x.given, x.r)
+					require.Empty(t, x.did)
+				}()
+				require.ErrorIs(t, m.Idempotent(x), test.err)
+			}
+			serve()
+			require.Equal(t, test.told, told.all())
+			if test.during == "claim" { // the repeat finds the unknown outcome, and tells nobody
+				serve()
+				require.Equal(t, append(unknown, core.EventRefused), told.all())
+			}
+		})
 	}
 	t.Run("while the guard reads the body", func(t *testing.T) {
-		m, told := newModule(core.Config{Store: memstore.New()})
+		m, told := newModule(memstore.New())
 		body := &givesAway{}
 		x := newRecycledExchange(body)
 		x.r.ContentLength, body.x = 0, x
@@ -79,61 +119,6 @@ func TestAContextThatIsGivenAway(t *testing.T) {
 		require.Same(t, body.other, x.r)
 		require.Empty(t, x.did)
 		require.Empty(t, told.all())
-	})
-	t.Run("while the key is claimed", func(t *testing.T) {
-		store := newFaultStore(memstore.New())
-		m, told := newModule(core.Config{Store: store})
-		for _, want := range [][]core.EventKind{
-			{core.EventClaimed, core.EventAbandoned, core.EventUnknown},
-			{core.EventRefused}, // the repeat finds the unknown outcome, and tells nobody
-		} {
-			x := newRecycledExchange(strings.NewReader(`{}`))
-			var other *http.Request
-			store.on("claim", func(context.Context) error { other = x.giveAway(); return nil })
-			before := len(told.all())
-			require.NoError(t, m.Idempotent(x))
-			require.Same(t, other, x.r)
-			require.Empty(t, x.did)
-			require.Equal(t, want, told.all()[before:])
-		}
-	})
-	t.Run("before the handler panics", func(t *testing.T) {
-		m, told := newModule(core.Config{Store: memstore.New()})
-		x := newRecycledExchange(strings.NewReader(`{}`))
-		var other *http.Request
-		x.next = func() error { other = x.giveAway(); panic("boom") }
-		require.PanicsWithValue(t, "boom", func() { _ = m.Idempotent(x) })
-		require.Same(t, other, x.r)
-		require.Empty(t, x.did)
-		require.Equal(t, []core.EventKind{core.EventClaimed, core.EventAbandoned, core.EventUnknown}, told.all())
-	})
-	t.Run("while the answer is recorded", func(t *testing.T) {
-		store := newFaultStore(memstore.New())
-		m, told := newModule(core.Config{Store: store})
-		x := newRecycledExchange(strings.NewReader(`{}`))
-		var other *http.Request
-		x.next = func() error { return errProvider }
-		store.on("complete", func(context.Context) error { other = x.giveAway(); return nil })
-		require.ErrorIs(t, m.Idempotent(x), errProvider)
-		require.Same(t, other, x.r)
-		require.Empty(t, x.did, "a repeat gets the answer")
-		require.Equal(t, []core.EventKind{core.EventClaimed, core.EventCompleted}, told.all())
-	})
-	t.Run("not, but it is answered past the capture", func(t *testing.T) {
-		m, told := newModule(core.Config{Store: memstore.New()})
-		x := newRecycledExchange(strings.NewReader(`{}`))
-		x.next = func() error { x.answered, x.did = true, nil; return nil }
-		require.NoError(t, m.Idempotent(x))
-		require.Empty(t, x.did)
-		require.Equal(t, []core.EventKind{core.EventClaimed, core.EventAbandoned, core.EventUnknown}, told.all())
-	})
-	t.Run("before the handler fails", func(t *testing.T) {
-		m, told := newModule(core.Config{Store: memstore.New()})
-		x := newRecycledExchange(strings.NewReader(`{}`))
-		x.next = func() error { x.giveAway(); return errProvider }
-		require.ErrorIs(t, m.Idempotent(x), errProvider, "for the framework's own error handler")
-		require.Empty(t, x.did)
-		require.Equal(t, []core.EventKind{core.EventClaimed, core.EventAbandoned, core.EventUnknown}, told.all())
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -392,30 +391,6 @@ func capped(limit int64, body io.Reader, length int64) func(*http.Request) {
 	}
 }
 
-// A client that hangs up in the middle of its body has sent no command.
-//
-// CONTRACT H-5
-func TestClientThatHangsUpInItsBody(t *testing.T) {
-	for _, framing := range []string{"Content-Length: 10\r\n\r\n{\"amo", "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"amo\r\n"} {
-		a := newApp(t, core.Config{}, created)
-		done := make(chan struct{})
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer close(done)
-			a.serve(w, r, alice)
-		}))
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
-		require.NoError(t, err)
-		_, err = io.WriteString(conn, "POST "+pattern+" HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k-1\r\n"+framing)
-		require.NoError(t, err)
-		require.NoError(t, conn.Close())
-		<-done
-		server.Close()
-		require.Zero(t, a.ran())
-		require.Equal(t, []core.EventKind{core.EventRefused}, a.kinds())
-		require.Equal(t, core.CodeBodyUnreadable, a.events[0].Code)
-	}
-}
-
 // CONTRACT H-1, H-7
 func TestHeadersOfTheCommand(t *testing.T) {
 	t.Run("named headers belong to the command", func(t *testing.T) {
@@ -484,27 +459,6 @@ func TestPartsAreCapped(t *testing.T) {
 	a := newApp(t, core.Config{}, created) // other forms are not taken apart
 	w := a.post("k-1", form(2000, name, "1"), func(r *http.Request) { r.Header.Set("Content-Type", "multipart/mixed; boundary=b") })
 	require.Equal(t, http.StatusCreated, w.Code)
-}
-
-// CONTRACT H-1
-func TestWhatBelongsToTheCommand(t *testing.T) {
-	edit := func(f func(*http.Request)) []func(*http.Request) { return []func(*http.Request){f} }
-	for name, edits := range map[string][]func(*http.Request){
-		"method":       edit(func(r *http.Request) { r.Method = http.MethodPut }),
-		"path":         edit(func(r *http.Request) { r.URL.Path = "/v1/payments/2" }),
-		"escaped path": edit(func(r *http.Request) { r.URL.RawPath = "/v1/p%61yments" }),
-		"query":        edit(func(r *http.Request) { r.URL.RawQuery = "a=2" }),
-		"media type":   edit(func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }),
-		"version":      edit(func(r *http.Request) { r.Header.Set("Content-Type", "application/json; version=2") }),
-		"trailer":      edit(func(r *http.Request) { r.Trailer = http.Header{"X-Amount": {"2"}} }),
-		"body":         edit(func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader(`{"a":1} `)) }),
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := newApp(t, core.Config{}, created)
-			a.post("k-1", `{}`)
-			requireProblem(t, a.post("k-1", `{}`, edits...), http.StatusConflict, core.CodeKeyReused)
-		})
-	}
 }
 
 // What follows the body belongs to the command, over both protocols.

@@ -160,10 +160,10 @@ func (a *app) requirePublished(w *httptest.ResponseRecorder) {
 }
 
 // postRecovered sends a command whose handler may panic, and recovers as a server does.
-func (a *app) postRecovered(key, body string) {
+func (a *app) postRecovered(key, body string) *httptest.ResponseRecorder {
 	a.t.Helper()
 	defer func() { _ = recover() }()
-	a.post(key, body)
+	return a.post(key, body)
 }
 
 // newCommand is a command with a key. Without a body it has none at all.

@@ -52,6 +52,10 @@ func TestLeaseIsLostTwoThirdsAfterTheLastConfirmation(t *testing.T) {
 			time.Sleep(time.Minute)
 			return nil
 		}, 20 * time.Second, context.DeadlineExceeded},
+		"a store that hangs": {func(ctx context.Context, _ time.Duration) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, 20 * time.Second, context.DeadlineExceeded},
 		"a confirmation counts from when it was sent": {func(_ context.Context, since time.Duration) error {
 			if since > 10*time.Second {
 				time.Sleep(time.Minute)

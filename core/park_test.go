@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -221,30 +220,4 @@ func TestRelayedProblems(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A proxy as a handler, in front of a service whose first attempt is still running.
-//
-// CONTRACT R-9
-func TestProxiedInFlightIsNotReplayed(t *testing.T) {
-	ready := false
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !ready {
-			relays(http.StatusConflict, core.CodeInFlight)(w, r)
-			return
-		}
-		created(w, r)
-	}))
-	defer upstream.Close()
-	a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Resume}}, func(w http.ResponseWriter, r *http.Request) {
-		res, err := http.Post(upstream.URL, "application/json", r.Body)
-		require.NoError(t, err)
-		defer func() { _ = res.Body.Close() }()
-		w.Header().Set("Content-Type", res.Header.Get("Content-Type"))
-		w.WriteHeader(res.StatusCode)
-		_, _ = io.Copy(w, res.Body)
-	})
-	require.Equal(t, http.StatusConflict, a.post("k-1", `{}`).Code)
-	ready = true
-	require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 }

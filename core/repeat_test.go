@@ -174,7 +174,7 @@ func TestParkKeepsRefusalsAsLongAsAnything(t *testing.T) {
 	}
 }
 
-// CONTRACT M-1, M-4
+// CONTRACT M-1, M-4, S-3
 func TestAnotherCommandIsAMismatchInEveryState(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"unknown": status(http.StatusBadGateway), "completed": created, "not kept": large(201),
@@ -187,6 +187,8 @@ func TestAnotherCommandIsAMismatchInEveryState(t *testing.T) {
 			require.NotContains(t, w.Body.String(), "safe_new_key")
 			require.NotContains(t, w.Body.String(), "answer_")
 			require.Empty(t, w.Header().Get("Idempotency-Result"))
+			require.Empty(t, w.Header().Get("Retry-After"))
+			require.Equal(t, 1, a.ran())
 		})
 	}
 }

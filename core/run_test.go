@@ -239,6 +239,7 @@ func TestOrphans(t *testing.T) {
 			requireProblem(t, a.post("k-"+strconv.Itoa(i), `{}`), 503, core.CodeStoreUnavailable)
 		}
 		store.on("after claim", nil)
+		requireProblem(t, a.post("k-0", `{}`), http.StatusConflict, core.CodeInFlight)
 		var released list[bool]
 		store.on("release", func(context.Context) error {
 			if released.add(true); len(released.all()) == 2 {
@@ -434,16 +435,6 @@ func TestClaimsOfAFlood(t *testing.T) {
 		for i := range 101 {
 			require.Equal(t, "created", a.post("k-"+strconv.Itoa(i), `{}`).Header().Get("Idempotency-Result"), i)
 		}
-	})
-	t.Run("claim that found no room is not released", func(t *testing.T) {
-		st := newFaultStore(memstore.New()).on("claim", func(context.Context) error { return fmt.Errorf("%w: no connection", store.ErrCrowded) })
-		st.on("release", func(context.Context) error { panic("there is nothing to release") })
-		a := newApp(t, core.Config{Store: st}, created)
-		w := a.post("k-1", `{}`)
-		requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-		require.Equal(t, "2", w.Header().Get("Retry-After"))
-		st.on("claim", nil)
-		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 	})
 	t.Run("won claim is released where its steps find no room", func(t *testing.T) {
 		st := newFaultStore(memstore.New())

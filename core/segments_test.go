@@ -326,7 +326,7 @@ func (s claimsUnknown) Resume(ctx context.Context, c store.Claim) (store.Segment
 
 // An attempt that has sealed nothing leaves nothing, and its key is free.
 //
-// CONTRACT X-14, R-6
+// CONTRACT X-14, R-6, X-1
 func TestFirstAttemptThatFailsLeavesNothing(t *testing.T) {
 	for name, test := range map[string]struct {
 		end   func(ctx context.Context) (int, error)
@@ -335,8 +335,10 @@ func TestFirstAttemptThatFailsLeavesNothing(t *testing.T) {
 		"5xx":        {func(context.Context) (int, error) { return 0, errProvider }, core.EventRolledBack},
 		"429":        {func(context.Context) (int, error) { return http.StatusTooManyRequests, nil }, core.EventRolledBack},
 		"NotApplied": {func(ctx context.Context) (int, error) { core.NotApplied(ctx); return 409, nil }, core.EventRolledBack},
+		"a panic":    {func(context.Context) (int, error) { panic("boom") }, core.EventRolledBack},
+		"a deadline": {func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, context.Cause(ctx) }, core.EventRolledBack},
 	} {
-		t.Run(name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			store := memstore.New()
 			a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
 				running, err := store.InFlight(ctx, core.Scoping{}.RecordID(alice, "k-1"))
@@ -346,8 +348,8 @@ func TestFirstAttemptThatFailsLeavesNothing(t *testing.T) {
 				return test.end(ctx)
 			})
 			for range 2 {
-				a.post("k-1", `{"a":1}`)
-				a.post("k-1", `{"b":2}`)
+				a.postRecovered("k-1", `{"a":1}`)
+				a.postRecovered("k-1", `{"b":2}`)
 			}
 			require.Equal(t, 4, a.ran(), "two commands under one key, one after the other: the key is free each time")
 			require.Len(t, a.of(test.event), 4)

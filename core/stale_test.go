@@ -34,8 +34,28 @@ func (a *app) settle(key string, answer *core.Answer) {
 	require.NoError(a.t, err)
 }
 
-// CONTRACT X-2, M-1, R-4
+// CONTRACT X-1, X-2, X-7, M-1, R-4
 func TestLateOwner(t *testing.T) {
+	inBubble(t, "settled as not applied, it is told so, and the key is free", func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: late}, nil)
+		a.handler = outlived(func(w http.ResponseWriter, r *http.Request) { a.settle("k-1", nil); created(w, r) })
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+		require.Contains(t, a.kinds(), core.EventStale)
+		a.handler = created
+		requireCreated(t, a.post("k-1", `{}`), "created")
+	})
+	inBubble(t, "settled as applied, it gets the settled answer", func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: late}, nil)
+		a.handler = outlived(func(w http.ResponseWriter, r *http.Request) {
+			a.settle("k-1", &core.Answer{Status: 202, Body: []byte("settled")})
+			created(w, r)
+		})
+		for range 2 {
+			w := a.post("k-1", `{}`)
+			require.Equal(t, 202, w.Code)
+			require.Equal(t, "settled", w.Body.String())
+		}
+	})
 	inBubble(t, "the key is free after the settlement; whoever uses it next is not the owner that wakes up late", func(t *testing.T) {
 		a := newApp(t, core.Config{Policy: late}, nil)
 		a.handler = outlived(func(w http.ResponseWriter, r *http.Request) {

@@ -601,46 +601,28 @@ func TestStepsOfTheNextAttempt(t *testing.T) {
 	})
 }
 
-// CONTRACT X-3
+// CONTRACT X-3, X-1
 func TestUnfinishedStepIsCalledAgain(t *testing.T) {
-	faults := map[string]func(p *charger) flow{
-		"an error": func(p *charger) flow {
-			return func(ctx context.Context) (int, error) { return charge(ctx, p, core.Dedup(time.Hour)) }
-		},
-		"a panic": func(p *charger) flow {
-			return func(ctx context.Context) (int, error) {
-				_, err := core.Call(ctx, "charge", func(ctx context.Context, key core.DerivedKey) (int, error) {
-					n, err := p.charge(ctx, key)
-					if err != nil {
-						panic(err)
-					}
-					return n, nil
-				}, core.Dedup(time.Hour))
-				return http.StatusCreated, err
-			}
-		},
-		"a timeout after having charged": func(p *charger) flow {
-			return func(ctx context.Context) (int, error) {
-				_, err := core.Call(ctx, "charge", func(ctx context.Context, key core.DerivedKey) (int, error) {
-					n, err := p.charge(ctx, key)
-					if err != nil {
-						<-ctx.Done() // until the attempt's deadline
-						return 0, context.Cause(ctx)
-					}
-					return n, nil
-				}, core.Dedup(time.Hour))
-				return http.StatusCreated, err
-			}
-		},
-	}
-	for name, fault := range faults {
+	for name, fault := range map[string]func(ctx context.Context, err error) error{
+		"an error":                       func(_ context.Context, err error) error { return err },
+		"a panic":                        func(_ context.Context, err error) error { panic(err) },
+		"a timeout after having charged": func(ctx context.Context, _ error) error { <-ctx.Done(); return context.Cause(ctx) },
+	} {
 		inBubble(t, name, func(t *testing.T) {
 			p := &charger{fail: errProvider}
-			a := newFlowApp(t, nil, fault(p))
-			func() {
-				defer func() { _ = recover() }() // as the server does
-				require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
-			}()
+			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+				_, err := core.Call(ctx, "charge", func(ctx context.Context, key core.DerivedKey) (int, error) {
+					n, err := p.charge(ctx, key)
+					if err != nil {
+						err = fault(ctx, err)
+					}
+					return n, err
+				}, core.Dedup(time.Hour))
+				return http.StatusCreated, err
+			})
+			if w := a.postRecovered("k-1", `{}`); name != "a panic" {
+				require.Equal(t, http.StatusInternalServerError, w.Code)
+			}
 			require.Contains(t, a.kinds(), core.EventYielded)
 			p.fail = nil
 			require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "at once, without waiting for the lease")
@@ -777,9 +759,10 @@ func TestCallsThatDoNotFinish(t *testing.T) {
 	})
 }
 
-// The window is the store's to measure: every instance of the app may be wrong about the time.
+// The window is the store's to measure: every instance of the app may be wrong about the time. Nor does a clock that is
+// behind say how old a start is.
 //
-// CONTRACT X-3, T-1
+// CONTRACT X-3, T-1, T-5
 func TestDedupWindowGoesByTheStoresClock(t *testing.T) {
 	for name, off := range map[string]time.Duration{
 		"right": 0, "10 minutes behind": 10 * time.Minute, "10 minutes ahead": -10 * time.Minute,
@@ -800,34 +783,20 @@ func TestDedupWindowGoesByTheStoresClock(t *testing.T) {
 			p.requireOneCharge(t, 3)
 		})
 	}
-}
-
-// A start that a clock wrote which was ahead says nothing of how old it is, nor does a clock that is behind.
-//
-// CONTRACT T-5, X-3
-func TestDedupWindowOfAClockThatJumps(t *testing.T) {
-	for name, jump := range map[string]func(clock *drifting){
-		"behind when it is read": func(*drifting) {},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			clock := &drifting{}
-			p := &charger{fail: errProvider}
-			a := newFlowApp(t, memstore.New(memstore.WithClock(clock.now)), func(ctx context.Context) (int, error) {
-				if p.fail != nil {
-					jump(clock)
-				} else if name == "behind when it is read" {
-					clock.by(-3 * time.Hour)
-				}
-				return charge(ctx, p, core.Dedup(time.Hour))
-			})
-			require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
-			clock.by(0)
-			time.Sleep(2 * time.Hour)
-			p.fail = nil
-			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
-			p.requireOneCharge(t, 1)
+	inBubble(t, "the store's clock is behind when the start is read", func(t *testing.T) {
+		clock, p := &drifting{}, &charger{fail: errProvider}
+		a := newFlowApp(t, memstore.New(memstore.WithClock(clock.now)), func(ctx context.Context) (int, error) {
+			if p.fail == nil {
+				clock.by(-3 * time.Hour)
+			}
+			return charge(ctx, p, core.Dedup(time.Hour))
 		})
-	}
+		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+		time.Sleep(2 * time.Hour)
+		p.fail = nil
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+		p.requireOneCharge(t, 1)
+	})
 }
 
 // CONTRACT X-3
@@ -854,13 +823,7 @@ func TestStoreIsLostBetweenTheProvidersAnswerAndItsRecord(t *testing.T) {
 		st := newFaultStore(memstore.New())
 		p := &charger{}
 		a := newFlowApp(t, st, func(ctx context.Context) (int, error) { return charge(ctx, p) })
-		tries := 0
-		st.on("finish", func(context.Context) error {
-			if tries++; tries < 4 {
-				return errAway
-			}
-			return nil
-		})
+		st.failFirst("finish", 3)
 		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 		p.requireOneCharge(t, 1)
 	})
@@ -1053,123 +1016,79 @@ func TestFailuresAfterACallSayUnknown(t *testing.T) {
 
 // CONTRACT R-6
 func TestNotAppliedInResume(t *testing.T) {
-	refuse := func(s *take, names ...string) flow {
-		return func(ctx context.Context) (int, error) {
-			err := s.steps(ctx, names...)
-			if err == nil || errors.Is(err, errProvider) {
+	none := func(context.Context) error { return nil }
+	calls := func(ctx context.Context) error { return (&take{}).steps(ctx, "charge") }
+	fails := func(ctx context.Context) error { return (&take{fail: "charge"}).steps(ctx, "charge") }
+	books := func(ctx context.Context) error { return book(ctx, "book", nil) }
+	seals := func(ctx context.Context) error { return cmpErr(books(ctx), core.Checkpoint(ctx)) }
+	tolerates := func(ctx context.Context) error { tolerated(ctx, t, "score"); return nil }
+	panics := func(ctx context.Context) error {
+		defer func() { _ = recover() }()
+		core.NotApplied(ctx) // before it calls
+		return core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { panic("boom") })
+	}
+	const free, recorded, unknown, changed = "free", "recorded", "unknown", "changed"
+	for name, test := range map[string]struct {
+		before func(ctx context.Context) error // of the attempt before, which failed then
+		done   func(ctx context.Context) error // of the attempt that says that nothing was applied
+		want   string
+	}{
+		"before any step": {nil, none, free},
+		"after a database step that nobody has sealed":               {nil, books, free},
+		"after a finished call":                                      {nil, calls, recorded},
+		"after an optional call":                                     {nil, tolerates, recorded},
+		"after a checkpoint":                                         {nil, seals, recorded},
+		"after a call that is finished since an attempt before":      {calls, calls, recorded},
+		"after a call whose outcome is unknown":                      {nil, fails, unknown},
+		"after a panic of the call":                                  {nil, panics, unknown},
+		"after a call that an attempt before has made too":           {fails, fails, unknown},
+		"before a call that an attempt before has finished":          {calls, none, changed},
+		"before a call that an attempt before has made":              {fails, none, changed},
+		"before a database step that an attempt before has finished": {seals, none, changed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			crash := test.before != nil
+			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+				if crash {
+					return 0, cmpErr(test.before(ctx), errProvider)
+				}
+				_ = test.done(ctx)
+				core.NotApplied(ctx)
+				return http.StatusPaymentRequired, nil
+			})
+			if crash {
+				a.post("k-1", `{}`)
+				crash = false
+			}
+			first, other := a.post("k-1", `{}`), a.post("k-1", `{"another":"command"}`)
+			if test.want == changed {
+				requireProblem(t, first, http.StatusInternalServerError, core.CodeStepsChanged)
+			} else {
+				require.Equal(t, http.StatusPaymentRequired, first.Code)
+				require.Equal(t, test.want == recorded, first.Header().Get("Idempotency-Result") == "created")
+				require.Equal(t, test.want != free, len(a.of(core.EventNotAppliedRefused)) > 0)
+			}
+			if test.want == free {
+				require.Equal(t, http.StatusPaymentRequired, other.Code)
+				return
+			}
+			requireProblem(t, other, http.StatusConflict, core.CodeKeyReused)
+			require.Empty(t, a.of(core.EventFreed))
+			require.Equal(t, test.want == recorded, a.post("k-1", `{}`).Header().Get("Idempotency-Result") == "reused")
+		})
+	}
+	t.Run("and the next attempt is judged anew", func(t *testing.T) {
+		s := &take{fail: "charge"}
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			if s.steps(ctx, "charge") != nil {
 				core.NotApplied(ctx)
 			}
 			return http.StatusPaymentRequired, nil
-		}
-	}
-	t.Run("before any step", func(t *testing.T) {
-		a := newFlowApp(t, nil, refuse(&take{}))
-		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)
-		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{"another":"command"}`).Code, "the key is free")
-	})
-	t.Run("after a call whose outcome is unknown", func(t *testing.T) {
-		s := &take{fail: "charge"}
-		a := newFlowApp(t, nil, refuse(s, "charge"))
-		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)
-		require.Contains(t, a.kinds(), core.EventNotAppliedRefused)
-		require.NotContains(t, a.kinds(), core.EventFreed)
-		requireProblem(t, a.post("k-1", `{"another":"command"}`), http.StatusConflict, core.CodeKeyReused)
+		})
+		a.post("k-1", `{}`)
 		s.fail = ""
-		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "it goes on, and is judged anew")
-	})
-	t.Run("after a panic of the call", func(t *testing.T) {
-		a := newFlowApp(t, nil, func(ctx context.Context) (status int, err error) {
-			defer func() { _, status = recover(), http.StatusPaymentRequired }()
-			core.NotApplied(ctx)
-			return 0, core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { panic("boom") })
-		})
-		a.post("k-1", `{}`)
-		requireProblem(t, a.post("k-1", `{"another":"command"}`), http.StatusConflict, core.CodeKeyReused)
-	})
-	t.Run("after an optional call", func(t *testing.T) {
-		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-			_ = core.CallDo(ctx, "score", func(context.Context, core.DerivedKey) error { return errProvider }, core.Optional())
-			core.NotApplied(ctx)
-			return http.StatusPaymentRequired, nil
-		})
-		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "judged as if it had not been declared")
-		require.Contains(t, a.kinds(), core.EventNotAppliedRefused)
-	})
-	t.Run("after a finished step", func(t *testing.T) {
-		a := newFlowApp(t, nil, refuse(&take{}, "charge"))
-		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)
-		require.Contains(t, a.kinds(), core.EventNotAppliedRefused)
-		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "as any refusal after its steps")
-		require.Equal(t, 1, a.ran())
-	})
-	t.Run("after a database step that nobody has sealed", func(t *testing.T) {
-		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-			require.NoError(t, book(ctx, "book", nil))
-			core.NotApplied(ctx)
-			return http.StatusPaymentRequired, nil
-		})
-		for range 2 {
-			require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)
-		}
-		require.Equal(t, 2, a.ran(), "its rows are undone, and the key is free")
-	})
-	t.Run("after a checkpoint", func(t *testing.T) {
-		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-			require.NoError(t, cmpErr(book(ctx, "book", nil), core.Checkpoint(ctx)))
-			core.NotApplied(ctx)
-			return http.StatusPaymentRequired, nil
-		})
 		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-		require.Contains(t, a.kinds(), core.EventNotAppliedRefused)
 	})
-	t.Run("after a step that is finished since an attempt before", func(t *testing.T) {
-		s, crash := &take{}, true
-		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-			if crash {
-				return 0, cmpErr(s.steps(ctx, "charge"), errProvider)
-			}
-			return refuse(s, "charge")(ctx)
-		})
-		a.post("k-1", `{}`)
-		crash = false
-		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)
-		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-		require.Contains(t, a.kinds(), core.EventNotAppliedRefused)
-	})
-	t.Run("after a step that an attempt before has called too", func(t *testing.T) {
-		s, crash := &take{fail: "charge"}, true
-		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-			if crash { // it may have charged
-				return 0, s.steps(ctx, "charge")
-			}
-			return refuse(s, "charge")(ctx)
-		})
-		a.post("k-1", `{}`)
-		crash = false
-		require.Equal(t, http.StatusPaymentRequired, a.post("k-1", `{}`).Code)
-		require.Contains(t, a.kinds(), core.EventNotAppliedRefused)
-		requireProblem(t, a.post("k-1", `{"another":"command"}`), http.StatusConflict, core.CodeKeyReused)
-	})
-	booked := func(ctx context.Context) error { return cmpErr(book(ctx, "book", nil), core.Checkpoint(ctx)) }
-	for name, before := range map[string]func(ctx context.Context) error{
-		"before a step that an attempt before has finished":          func(ctx context.Context) error { return (&take{}).steps(ctx, "charge") },
-		"before a step that an attempt before has called":            func(ctx context.Context) error { return (&take{fail: "charge"}).steps(ctx, "charge") },
-		"before a database step that an attempt before has finished": booked,
-	} {
-		t.Run(name, func(t *testing.T) {
-			crash := true
-			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-				if crash {
-					return 0, cmpErr(before(ctx), errProvider)
-				}
-				return refuse(&take{})(ctx)
-			})
-			a.post("k-1", `{}`)
-			crash = false
-			requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeStepsChanged)
-			requireProblem(t, a.post("k-1", `{"another":"command"}`), http.StatusConflict, core.CodeKeyReused)
-		})
-	}
 }
 
 // cmpErr returns the first error there is.
@@ -1178,32 +1097,6 @@ func cmpErr(errs ...error) error {
 		return errs[i]
 	}
 	return nil
-}
-
-// CONTRACT X-1
-func TestAttemptsThatDidNotEndWellYieldAtOnce(t *testing.T) {
-	ends := map[string]func(ctx context.Context) (int, error){
-		"5xx":         func(context.Context) (int, error) { return http.StatusBadGateway, nil },
-		"a panic":     func(context.Context) (int, error) { panic("boom") },
-		"a deadline":  func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, context.Cause(ctx) },
-		"a dead step": func(ctx context.Context) (int, error) { return charge(ctx, &charger{fail: errProvider}) },
-	}
-	for name, end := range ends {
-		inBubble(t, name, func(t *testing.T) {
-			a := newFlowApp(t, nil, end)
-			func() {
-				defer func() { _ = recover() }()
-				require.GreaterOrEqual(t, a.post("k-1", `{}`).Code, 500)
-			}()
-			a.handler = created
-			if name == "a dead step" {
-				a.handler = flow(func(ctx context.Context) (int, error) {
-					return charge(ctx, &charger{}, core.Dedup(time.Hour))
-				}).ServeHTTP
-			}
-			require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-		})
-	}
 }
 
 // CONTRACT X-1
