@@ -9,129 +9,67 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/storetest"
 )
 
-// A suite that cannot fail proves nothing. Each mutant is a store with one fault, and names the test that must find it.
-// That test fails, so it runs in a process of its own.
-var mutants = map[string]mutantOf[store.Store, store.Store]{
-	"looks before it claims":      {"Claim/OneOfManyWins", func(s store.Store) store.Store { return checkThenAct{s} }},
-	"locks others out of the row": {"Claim/FirstWins", func(s store.Store) store.Store { return alwaysBusy{s} }},
-	"keeps one value per header":  {"Claim/RoundTrip", func(s store.Store) store.Store { return oneValue{s} }},
-	"keeps headers as JSON":       {"Claim/RoundTrip", func(s store.Store) store.Store { return jsonHeader{s} }},
-	"runs Park again":             {"Claim/ParkNeverAgain", func(s store.Store) store.Store { return takesOver{s, isPark} }},
-	"takes over any command":      {"TakeOver/Refused", func(s store.Store) store.Store { return takesOver{s, isOtherHash} }},
-	"takes over for any recovery": {"TakeOver/Refused", func(s store.Store) store.Store { return takesOver{s, isOtherRecovery} }},
-	"takes over early":            {"TakeOver/Resume", func(s store.Store) store.Store { return takesOver{s, isAlive} }},
-	"releases for anybody":        {"Release/OfAnother", func(s store.Store) store.Store { return releasesForAnybody{s} }},
-	"releases what is done":       {"Release/NotRunning", func(s store.Store) store.Store { return releasesAnything{s} }},
-	"refuses late releases":       {"Release/Late", func(s store.Store) store.Store { return punctual{s} }},
-	"wants a fence to release":    {"Release/ByOwnerAlone", func(s store.Store) store.Store { return wantsFence{s} }},
-	"frees finished steps":        {"Release/ByOwnerAlone", func(s store.Store) store.Store { return freesSteps{s} }},
-	"lands cancelled claims":      {"Release/AfterLostClaim", func(s store.Store) store.Store { return &landsLate{Store: s} }},
-	"starts fences anew":          {"Settle/OldDecision", func(s store.Store) store.Store { return newFences{s} }},
-	"completes by the fence only": {"Complete/Stale", func(s store.Store) store.Store { return fenceOnly{s} }},
-	"refuses late answers":        {"Complete/Late", func(s store.Store) store.Store { return punctual{s} }},
-	"takes the last answer":       {"Complete/Idempotent", func(s store.Store) store.Store { return lastAnswer{s, &sync.Map{}} }},
-	"refuses a second completion": {"Complete/Idempotent", func(s store.Store) store.Store { return onceOnly{s} }},
-	"forgets the parked owner":    {"Park/ThenComplete", func(s store.Store) store.Store { return forgetsParked{s} }},
-	"parks what is done":          {"Park/AfterComplete", func(s store.Store) store.Store { return &parksAnything{Store: s} }},
-	"renews without end":          {"Renew/Extends", func(s store.Store) store.Store { return &renewsForEver{Store: s} }},
-	"renews nothing":              {"Renew/Extends", func(s store.Store) store.Store { return renewsNothing{s} }},
-	"keeps answers for ever":      {"Retention/InTurn", func(s store.Store) store.Store { return keepsForEver{s} }},
-	"keeps no tombstone":          {"Retention/InTurn", func(s store.Store) store.Store { return noTombstone{s} }},
-	"always keeps a tombstone":    {"Retention/NoTombstone", func(s store.Store) store.Store { return someTombstone{s} }},
-	"sweeps all at once":          {"Sweep/Limits", func(s store.Store) store.Store { return sweepsAll{s} }},
-	"sweeps nothing":              {"Retention/Swept", func(s store.Store) store.Store { return sweepsNothing{s} }},
-	"counts twice":                {"Sweep/ManyAtOnce", func(s store.Store) store.Store { return countsTwice{s} }},
-	"settles too early":           {"Settle/TooEarly", func(s store.Store) store.Store { return settlesEarly{s} }},
-	"settles by the last fence":   {"Settle/OldDecision", func(s store.Store) store.Store { return settlesAnyFence{s} }},
-	"settles twice":               {"Settle/Once", func(s store.Store) store.Store { return settlesTwice{s} }},
-	"finds what is not there":     {"Find/NotFound", func(s store.Store) store.Store { return findsAnything{s} }},
-	"lists the newest first":      {"List/OldestFirst", func(s store.Store) store.Store { return newestFirst{s} }},
-	"pages by age":                {"List/SameAge", func(s store.Store) store.Store { return pagesByAge{s} }},
-	"lists every realm":           {"List/Within", func(s store.Store) store.Store { return everyRealm{s} }},
-	"skips in its patrol":         {"List/Swept", newSkipsInPatrol},
-	"lists the parked first":      {"List/Swept", func(s store.Store) store.Store { return parkedFirst{s} }},
-	"goes one way only":           {"List/ClockBack", newOneWay},
-	"never sweeps the late":       {"Sweep/HoweverEnded", func(s store.Store) store.Store { return keepsTheLate{s} }},
-	"believes any clock":          {"Window/Expired", func(s store.Store) store.Store { return anyClock{s} }},
-	"settles by any clock":        {"Window/Settle", func(s store.Store) store.Store { return anyClock{s} }},
-	"takes over by any clock":     {"Window/Lapsed", func(s store.Store) store.Store { return anyClock{s} }},
-	"sweeps by any clock":         {"Window/Expired", func(s store.Store) store.Store { return sweepsByAnyClock{s} }},
-	"does not heed the context":   {"Cancel/NothingHappens", func(s store.Store) store.Store { return heedless{s} }},
-
-	"keeps no trace":        {"Claim/FirstWins", func(s store.Store) store.Store { return keepsNoTrace{s} }},
-	"keeps the first trace": {"TakeOver/Resume", func(s store.Store) store.Store { return &firstTrace{Store: s} }},
-
-	"looks before it claims, under stress": {"Stress", func(s store.Store) store.Store { return checkThenAct{s} }},
-	"runs Park again, under stress":        {"Stress", func(s store.Store) store.Store { return takesOver{s, isPark} }},
-	"takes the last answer, under stress":  {"Stress", func(s store.Store) store.Store { return lastAnswer{s, &sync.Map{}} }},
-	"releases for anybody, under stress":   {"Stress", func(s store.Store) store.Store { return releasesForAnybody{s} }},
+// A suite that cannot fail proves nothing. Each mutant is a store with one fault, and names the tests that must find it,
+// each of them alone. These tests fail, so they run in processes of their own.
+type mutant struct {
+	name  string // the mistake
+	fails string // the tests
+	fault func(s *faulty)
 }
 
-// mutantOf is a store with one fault, made of a sound one, and the name of the test that must find the fault.
-type mutantOf[S, M any] struct {
-	fails string
-	store func(S) M
+// mutants are all mutants, by what the store can do.
+var mutants = []struct {
+	can  storetest.Features
+	view func(*faulty) store.Store
+	of   []mutant
+}{
+	{storetest.Features{}, func(s *faulty) store.Store { return struct{ store.Store }{s} }, storeMutants},
+	{storetest.Features{Steps: true}, func(s *faulty) store.Store { return struct{ store.Stepper }{s} }, stepMutants},
+	{storetest.Features{Watch: true}, func(s *faulty) store.Store { return struct{ store.Sightings }{s} }, sightMutants},
+	{
+		storetest.Features{Operations: true}, func(s *faulty) store.Store { return struct{ store.Operations }{s} },
+		slices.Concat(countMutants, inspectMutants, importMutants),
+	},
+	{
+		storetest.Features{Settings: true}, func(s *faulty) store.Store { return struct{ store.Settings }{s} },
+		slices.Concat(scopingMutants, keyTimeMutants),
+	},
+	{
+		everything, func(s *faulty) store.Store { return s },
+		slices.Concat(eraseMutants, referenceMutants, txMutants, segmentMutants),
+	},
 }
 
-// family is the mutants of one interface: what they can do, and for each mutant the test that must find it.
-type family struct {
-	features storetest.Features
-	fails    map[string]string
-	open     func(mutant string) func(*testing.T) storetest.Subject
-}
-
-var families = []family{
-	familyOf(mutants, storetest.Features{}, onMemory),
-	familyOf(txMutants, everything, onReference),
-	familyOf(stepMutants, storetest.Features{Steps: true}, onMemory),
-	familyOf(segmentMutants, everything, onReference),
-	familyOf(sightingMutants, storetest.Features{Watch: true}, onMemory),
-	familyOf(openMutants, storetest.Features{Operations: true}, onMemory),
-	familyOf(countMutants, storetest.Features{Operations: true}, onMemory),
-	familyOf(importMutants, storetest.Features{Operations: true}, onMemory),
-	familyOf(scopingMutants, storetest.Features{Settings: true}, onMemory),
-	familyOf(keyTimeMutants, storetest.Features{Settings: true}, onMemory),
-	familyOf(eraseMutants, inMemory, onMemory),
-	familyOf(inspectMutants, storetest.Features{Operations: true}, onMemory),
-	familyOf(referenceMutants, inMemory, onMemory),
-}
-
-// inMemory is everything that a memstore can do.
-var inMemory = func(f storetest.Features) storetest.Features {
-	f.Rollback, f.Shared = false, false
-	return f
-}(everything)
-
-func familyOf[B store.Store, S, M any](mutants map[string]mutantOf[S, M], f storetest.Features,
-	on func(mutant func(B) store.Store) func(*testing.T) storetest.Subject,
-) family {
-	fails := map[string]string{}
-	for name, m := range mutants {
-		fails[name] = m.fails
-	}
-	return family{f, fails, func(name string) func(*testing.T) storetest.Subject {
-		return on(func(sound B) store.Store { return any(mutants[name].store(any(sound).(S))).(store.Store) })
-	}}
+// Without a fault it is sound: what the tests find is the fault.
+func TestNoFault(t *testing.T) {
+	storetest.Run(t, newMutant(func(*faulty) {}, func(s *faulty) store.Store { return s }), everything)
 }
 
 func TestMutants(t *testing.T) {
 	known := map[string]bool{}
-	for _, f := range families {
-		for name, test := range f.fails {
-			require.False(t, known[name], "two mutants have the name %q", name)
-			known[name] = true
-			t.Run(name, func(t *testing.T) { requireFails(t, name, test) })
+	for _, group := range mutants {
+		for _, m := range group.of {
+			require.False(t, known[m.name], "two mutants have the name %q", m.name)
+			known[m.name] = true
+			for _, test := range strings.Fields(m.fails) {
+				name := m.name
+				if test == "Stress" {
+					name += ", under stress"
+				}
+				t.Run(name, func(t *testing.T) { requireFails(t, m.name, test) })
+			}
 		}
 	}
 }
@@ -153,438 +91,992 @@ func requireFails(t *testing.T, mutant, test string) {
 
 // TestMutant is what runs in the processes that TestMutants starts.
 func TestMutant(t *testing.T) {
-	name := os.Getenv(mutantEnv)
-	for _, f := range families {
-		if f.fails[name] != "" {
-			storetest.Run(t, f.open(name), f.features)
-			t.Run("Stress", func(t *testing.T) { storetest.Stress(t, f.open(name), f.features) })
-			return
+	for _, group := range mutants {
+		for _, m := range group.of {
+			if m.name == os.Getenv(mutantEnv) {
+				open := newMutant(m.fault, group.view)
+				storetest.Run(t, open, group.can)
+				t.Run("Stress", func(t *testing.T) { storetest.Stress(t, open, group.can) })
+				return
+			}
 		}
 	}
 	t.Skip("TestMutants runs this")
 }
 
-// onMemory makes mutants of a memstore.
-func onMemory(mutant func(*memstore.Store) store.Store) func(*testing.T) storetest.Subject {
-	return func(*testing.T) storetest.Subject {
-		var clock storetest.Clock
-		return storetest.Subject{Store: mutant(memstore.New(memstore.WithClock(clock.Now))), Advance: clock.Advance}
+var storeMutants = []mutant{
+	// Claim.
+	{"looks before it claims", "Claim/OneOfManyWins Stress", func(s *faulty) {
+		s.claim = func(ctx context.Context, c store.Claim) (store.Claimed, error) {
+			_, err := s.reference.Find(ctx, c.ID)
+			runtime.Gosched()
+			got, claimErr := s.reference.Claim(ctx, c)
+			got.Won = got.Won || errors.Is(err, store.ErrNotFound)
+			return got, claimErr
+		}
+	}},
+	{"locks others out of the row", "Claim/FirstWins", func(s *faulty) {
+		s.claim.answers(func(_ store.Claim, got *store.Claimed) {
+			if !got.Won {
+				*got = store.Claimed{Busy: true}
+			}
+		})
+	}},
+	{"keeps one value per header", "Claim/RoundTrip", onComplete(func(c *completion) {
+		h := http.Header{}
+		for name := range c.Answer.Header {
+			h.Set(name, c.Answer.Header.Get(name))
+		}
+		c.Answer.Header = h
+	})},
+	{"keeps headers as JSON", "Claim/RoundTrip", onComplete(func(c *completion) {
+		text, _ := json.Marshal(c.Answer.Header)
+		c.Answer.Header = nil
+		_ = json.Unmarshal(text, &c.Answer.Header)
+	})},
+	{"runs Park again", "Claim/ParkNeverAgain Stress", givesAway(func(_ store.Claim, r store.Record) bool {
+		return r.State() == store.Unknown && r.Stored == store.Running
+	})},
+	{"takes over any command", "TakeOver/Refused", givesAway(func(c store.Claim, r store.Record) bool {
+		return r.Recovery == store.Resume && c.Recovery == store.Resume && r.Hash != c.Hash && r.LeaseExpired()
+	})},
+	{"takes over for any recovery", "TakeOver/Refused", givesAway(func(c store.Claim, r store.Record) bool {
+		return r.Recovery == store.Resume && c.Recovery != store.Resume && r.Hash == c.Hash && r.LeaseExpired()
+	})},
+	{"takes over early", "TakeOver/Resume", givesAway(func(c store.Claim, r store.Record) bool {
+		return r.Recovery == store.Resume && r.Stored == store.Running && r.Hash == c.Hash
+	})},
+	{"keeps no trace", "Claim/FirstWins", onClaim(func(c *store.Claim) { c.Traceparent = "" })},
+	{"keeps the first trace", "TakeOver/Resume", func(s *faulty) {
+		var first sync.Map
+		s.claim.asks(func(c *store.Claim) {
+			trace, _ := first.LoadOrStore(c.ID, c.Traceparent)
+			c.Traceparent = trace.(string)
+		})
+	}},
+
+	// Release.
+	{"releases for anybody", "Release/OfAnother Stress", func(s *faulty) {
+		s.release.asks(func(t *store.Ticket) { *t = s.there(t.ID).Ticket })
+	}},
+	{"releases what is done", "Release/NotRunning", func(s *faulty) { s.release.forgives(store.ErrStale) }},
+	{"refuses late releases", "Release/Late", punctual},
+	{"wants a fence to release", "Release/ByOwnerAlone", func(s *faulty) {
+		s.release.skips(none{}, nil, func(t store.Ticket) bool { return t.Fence == 0 })
+	}},
+	{"frees finished steps", "Release/ByOwnerAlone", func(s *faulty) { // of one who was taken over
+		s.release.asks(func(t *store.Ticket) {
+			if r := s.there(t.ID); r.Owner == t.Owner && r.Stored == store.Running {
+				*t = r.Ticket
+			}
+		})
+	}},
+	{"lands cancelled claims", "Release/AfterLostClaim", func(s *faulty) { // after their owner has released them
+		var mu sync.Mutex
+		var late []store.Claim
+		s.claim = func(ctx context.Context, c store.Claim) (store.Claimed, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if ctx.Err() != nil {
+				late = append(late, c)
+				return store.Claimed{}, ctx.Err()
+			}
+			for _, c := range late {
+				_, _ = s.reference.Claim(ctx, c)
+			}
+			late = nil
+			return s.reference.Claim(ctx, c)
+		}
+	}},
+
+	// The end of an attempt.
+	{"completes by the fence only", "Complete/Stale", func(s *faulty) {
+		s.complete.asks(func(c *completion) {
+			if r := s.there(c.ID); r.Fence == c.Fence {
+				c.Ticket = r.Ticket
+			}
+		})
+	}},
+	{"refuses late answers", "Complete/Late", punctual},
+	{"takes the last answer", "Complete/Idempotent Stress", func(s *faulty) {
+		var last memory[store.Answer]
+		s.complete.answers(func(c completion, _ *none) { last.Store(c.ID, c.Answer) })
+		s.replays(&last)
+	}},
+	{"refuses a second completion", "Complete/Idempotent", refusesWhere(store.Completed)},
+	{"forgets the parked owner", "Park/ThenComplete", refusesWhere(store.Unknown)},
+	{"parks what is done", "Park/AfterComplete", func(s *faulty) { // and answers ErrStale as it should
+		var parked sync.Map
+		s.park.ends(func(t store.Ticket, _ *none, err *error) {
+			if errors.Is(*err, store.ErrStale) {
+				parked.Store(t.ID, true)
+			}
+		})
+		s.find.answers(func(id store.ID, r *store.Record) {
+			if _, ok := parked.Load(id); ok && r.Stored == store.Completed {
+				r.Stored = store.Unknown
+			}
+		})
+	}},
+	{"renews without end", "Renew/Extends", func(s *faulty) { // past the deadline
+		var renewed memory[time.Time]
+		s.renew.asks(func(c *completion) { renewed.Store(c.ID, s.there(c.ID).Now.Add(c.lease)) })
+		s.find.answers(func(id store.ID, r *store.Record) {
+			if until, ok := renewed.of(id); ok {
+				r.LeaseUntil = until
+			}
+		})
+	}},
+	{"renews nothing", "Renew/Extends", func(s *faulty) { s.renew.says(none{}) }},
+
+	// Retention.
+	{"keeps answers for ever", "Retention/InTurn", onComplete(func(c *completion) { c.Retention *= 100 })},
+	{"keeps no tombstone", "Retention/InTurn", onComplete(func(c *completion) { c.Tombstone = 0 })},
+	{"always keeps a tombstone", "Retention/NoTombstone", onComplete(func(c *completion) {
+		c.Tombstone = max(c.Tombstone, 24*time.Hour)
+	})},
+	{"sweeps all at once", "Sweep/Limits", func(s *faulty) { s.sweep.asks(func(q *question) { q.limit = 1 << 20 }) }},
+	{"sweeps nothing", "Retention/Swept", func(s *faulty) { s.sweep.says(store.Swept{}) }},
+	{"counts twice", "Sweep/ManyAtOnce", func(s *faulty) { // what another sweep may have done
+		s.sweep.answers(func(_ question, swept *store.Swept) { swept.Tombstones *= 2 })
+	}},
+	{"never sweeps the late", "Sweep/HoweverEnded", func(s *faulty) {
+		s.complete.asks(func(c *completion) {
+			if s.there(c.ID).State() == store.Unknown {
+				c.Retention *= 1000
+			}
+		})
+	}},
+
+	// Settlements.
+	{"starts fences anew", "Settle/OldDecision", func(s *faulty) {
+		s.settle.asks(func(d *store.Settlement) {
+			if r := s.there(d.ID); d.Fence == 1 && r.Recovery == store.Park {
+				d.Fence = r.Fence
+			}
+		})
+	}},
+	{"settles too early", "Settle/TooEarly", settlesAlso(func(_ store.Settlement, r store.Record) bool {
+		return r.State() == store.Unknown && r.LeaseExpired() // before the deadline
+	})},
+	{"settles by the last fence", "Settle/OldDecision", func(s *faulty) {
+		s.settle.asks(func(d *store.Settlement) { d.Fence = s.there(d.ID).Fence })
+	}},
+	{"settles twice", "Settle/Once", settlesAlso(func(d store.Settlement, r store.Record) bool {
+		return r.Fence > d.Fence
+	})},
+
+	// Find and List.
+	{"finds what is not there", "Find/NotFound", func(s *faulty) {
+		s.find.ends(func(_ store.ID, r *store.Record, err *error) {
+			if errors.Is(*err, store.ErrNotFound) {
+				*r, *err = store.Record{Stored: store.Free}, nil
+			}
+		})
+	}},
+	{"lists the newest first", "List/OldestFirst", func(s *faulty) { s.list.answers(reversed) }},
+	{"pages by age", "List/SameAge", func(s *faulty) {
+		s.list.answers(func(q store.Query, page *[]store.Record) {
+			*page = slices.DeleteFunc(*page, func(r store.Record) bool { return r.CreatedAt.Equal(q.After.CreatedAt) })
+		})
+	}},
+	{"lists every realm", "List/Within", onList(func(q *store.Query) { q.Within = nil })},
+	{"skips in its patrol", "List/Swept", func(s *faulty) { // loses what is running when a sweep comes by
+		var running, lost sync.Map
+		s.claim.answers(func(c store.Claim, got *store.Claimed) {
+			if got.Won {
+				running.Store(c.ID, true)
+			}
+		})
+		s.park.asks(func(t *store.Ticket) {
+			running.Delete(t.ID)
+			lost.Delete(t.ID)
+		})
+		s.sweep.asks(func(*question) {
+			running.Range(func(id, _ any) bool {
+				lost.Store(id, true)
+				return true
+			})
+		})
+		s.hides(&lost)
+	}},
+	{"lists the parked first", "List/Swept", func(s *faulty) {
+		s.list = func(ctx context.Context, q store.Query) ([]store.Record, error) {
+			after, limit := q.After, q.Limit
+			q.After, q.Limit = store.Place{}, 1000
+			all, err := s.reference.List(ctx, q)
+			slices.SortStableFunc(all, func(a, b store.Record) int { return int(b.Stored) - int(a.Stored) })
+			if i := slices.IndexFunc(all, func(r store.Record) bool { return r.ID == after.ID }); i >= 0 {
+				all = all[i+1:]
+			}
+			return all[:min(limit, len(all))], err
+		}
+	}},
+	{"goes one way only", "List/ClockBack", func(s *faulty) { // past what was claimed at a time that was over already
+		var mu sync.Mutex
+		var latest time.Time
+		var behind sync.Map
+		s.claim.answers(func(c store.Claim, got *store.Claimed) {
+			mu.Lock()
+			defer mu.Unlock()
+			if got.Won && got.Record.Now.Before(latest) {
+				behind.Store(c.ID, true)
+			} else if got.Won {
+				latest = got.Record.Now
+			}
+		})
+		s.hides(&behind)
+	}},
+
+	// The clock, and contexts.
+	{"believes any clock", "Window/Expired", anyClock},
+	{"settles by any clock", "Window/Settle", anyClock},
+	{"takes over by any clock", "Window/Lapsed", anyClock},
+	{"sweeps by any clock", "Window/Expired", func(s *faulty) { s.sweep.asks(byAnyClock) }},
+	{"does not heed the context", "Cancel/NothingHappens", func(s *faulty) { s.complete.regardless() }},
+}
+
+// givesAway gives an existing row to a claim that has no right to it.
+func givesAway(when func(store.Claim, store.Record) bool) func(*faulty) {
+	return func(s *faulty) {
+		s.claim.answers(func(c store.Claim, got *store.Claimed) {
+			if !got.Won && when(c, got.Record) {
+				got.Won = true
+				got.Record.Owner = c.Owner
+			}
+		})
 	}
-}
-
-// onReference makes mutants of a store.Transactor.
-func onReference(mutant func(*reference) store.Store) func(*testing.T) storetest.Subject {
-	return func(t *testing.T) storetest.Subject {
-		subject := newReference(t)
-		st := mutant(subject.Store.(*reference))
-		subject.Store, subject.Twin = st, func(*testing.T) store.Store { return st }
-		return subject
-	}
-}
-
-// checkThenAct looks first, and believes what it saw.
-type checkThenAct struct{ store.Store }
-
-func (s checkThenAct) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	_, err := s.Find(ctx, c.ID)
-	runtime.Gosched()
-	got, claimErr := s.Store.Claim(ctx, c)
-	got.Won = got.Won || errors.Is(err, store.ErrNotFound)
-	return got, claimErr
-}
-
-type alwaysBusy struct{ store.Store }
-
-func (s alwaysBusy) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	got, err := s.Store.Claim(ctx, c)
-	if err == nil && !got.Won {
-		got = store.Claimed{Busy: true}
-	}
-	return got, err
-}
-
-type oneValue struct{ store.Store }
-
-func (s oneValue) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
-	h := http.Header{}
-	for name := range c.Answer.Header {
-		h.Set(name, c.Answer.Header.Get(name))
-	}
-	c.Answer.Header = h
-	return s.Store.Complete(ctx, t, c)
-}
-
-type jsonHeader struct{ store.Store }
-
-func (s jsonHeader) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
-	text, err := json.Marshal(c.Answer.Header)
-	c.Answer.Header = nil
-	return errors.Join(err, json.Unmarshal(text, &c.Answer.Header), s.Store.Complete(ctx, t, c))
-}
-
-// takesOver gives an existing row to a claim that has no right to it.
-type takesOver struct {
-	store.Store
-	when func(store.Claim, store.Record) bool
-}
-
-func isPark(_ store.Claim, r store.Record) bool {
-	return r.State() == store.Unknown && r.Stored == store.Running
-}
-
-func isOtherHash(c store.Claim, r store.Record) bool {
-	return r.Recovery == store.Resume && c.Recovery == store.Resume && r.Hash != c.Hash && r.LeaseExpired()
-}
-
-func isOtherRecovery(c store.Claim, r store.Record) bool {
-	return r.Recovery == store.Resume && c.Recovery != store.Resume && r.Hash == c.Hash && r.LeaseExpired()
-}
-
-func isAlive(c store.Claim, r store.Record) bool {
-	return r.Recovery == store.Resume && r.Stored == store.Running && r.Hash == c.Hash
-}
-
-func (s takesOver) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	got, err := s.Store.Claim(ctx, c)
-	if err == nil && !got.Won && s.when(c, got.Record) {
-		got.Won = true
-		got.Record.Owner = c.Owner
-	}
-	return got, err
-}
-
-type releasesForAnybody struct{ store.Store }
-
-func (s releasesForAnybody) Release(ctx context.Context, t store.Ticket) error {
-	if r, err := s.Find(ctx, t.ID); err == nil {
-		t = r.Ticket
-	}
-	return s.Store.Release(ctx, t)
-}
-
-type releasesAnything struct{ store.Store }
-
-func (s releasesAnything) Release(ctx context.Context, t store.Ticket) error {
-	if err := s.Store.Release(ctx, t); !errors.Is(err, store.ErrStale) {
-		return err
-	}
-	return nil
 }
 
 // punctual refuses the owner as soon as its lease is over, although nobody has taken over.
-type punctual struct{ store.Store }
-
-func (s punctual) late(ctx context.Context, id store.ID) bool {
-	r, err := s.Find(ctx, id)
-	return err == nil && r.Stored == store.Running && r.LeaseExpired()
-}
-
-func (s punctual) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
-	if s.late(ctx, t.ID) {
-		return store.ErrStale
+func punctual(s *faulty) {
+	late := func(t store.Ticket) bool {
+		r := s.there(t.ID)
+		return r.Stored == store.Running && r.LeaseExpired()
 	}
-	return s.Store.Complete(ctx, t, c)
+	s.complete.skips(none{}, store.ErrStale, func(c completion) bool { return late(c.Ticket) })
+	s.release.skips(none{}, store.ErrStale, late)
 }
 
-func (s punctual) Release(ctx context.Context, t store.Ticket) error {
-	if s.late(ctx, t.ID) {
-		return store.ErrStale
+// refusesWhere completes no record of a state.
+func refusesWhere(state store.State) func(*faulty) {
+	return func(s *faulty) {
+		s.complete.skips(none{}, store.ErrStale, func(c completion) bool { return s.there(c.ID).Stored == state })
 	}
-	return s.Store.Release(ctx, t)
 }
 
-type wantsFence struct{ store.Store }
-
-func (s wantsFence) Release(ctx context.Context, t store.Ticket) error {
-	if t.Fence == 0 {
-		return nil
+// settlesAlso settles what cannot be settled, so it says.
+func settlesAlso(when func(store.Settlement, store.Record) bool) func(*faulty) {
+	return func(s *faulty) {
+		s.settle.ends(func(d store.Settlement, got *store.Record, err *error) {
+			if r := s.there(d.ID); errors.Is(*err, store.ErrNotSettleable) && when(d, r) {
+				*got, *err = r, nil
+			}
+		})
 	}
-	return s.Store.Release(ctx, t)
 }
 
-// freesSteps treats a Resume attempt that was taken over like one that never began.
-type freesSteps struct{ store.Store }
-
-func (s freesSteps) Release(ctx context.Context, t store.Ticket) error {
-	if r, err := s.Find(ctx, t.ID); err == nil && r.Owner == t.Owner && r.Stored == store.Running {
-		t = r.Ticket
-	}
-	return s.Store.Release(ctx, t)
+func anyClock(s *faulty) {
+	s.claim.asks(func(c *store.Claim) { c.Window = store.Window{} })
+	s.settle.asks(func(d *store.Settlement) { d.Window = store.Window{} })
 }
 
-// landsLate lets a claim take effect after its owner gave it up and released it.
-type landsLate struct {
-	store.Store
-	mu   sync.Mutex
-	late []store.Claim
-}
-
-func (s *landsLate) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if ctx.Err() != nil {
-		s.late = append(s.late, c)
-		return store.Claimed{}, ctx.Err()
-	}
-	for _, late := range s.late {
-		_, _ = s.Store.Claim(ctx, late)
-	}
-	s.late = nil
-	return s.Store.Claim(ctx, c)
-}
-
-// newFences tells every attempt that it is the first.
-type newFences struct{ store.Store }
-
-func (s newFences) Settle(ctx context.Context, d store.Settlement) (store.Record, error) {
-	if r, err := s.Find(ctx, d.ID); err == nil && d.Fence == 1 && r.Recovery == store.Park {
-		d.Fence = r.Fence
-	}
-	return s.Store.Settle(ctx, d)
-}
-
-type keepsNoTrace struct{ store.Store }
-
-func (s keepsNoTrace) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	c.Traceparent = ""
-	return s.Store.Claim(ctx, c)
-}
-
-// firstTrace leaves a record the trace of its first attempt.
-type firstTrace struct {
-	store.Store
-	first sync.Map
-}
-
-func (s *firstTrace) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	first, _ := s.first.LoadOrStore(c.ID, c.Traceparent)
-	c.Traceparent = first.(string)
-	return s.Store.Claim(ctx, c)
-}
-
-type fenceOnly struct{ store.Store }
-
-func (s fenceOnly) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
-	if r, err := s.Find(ctx, t.ID); err == nil && r.Fence == t.Fence {
-		t = r.Ticket
-	}
-	return s.Store.Complete(ctx, t, c)
-}
-
-// lastAnswer lets a second completion change the answer.
-type lastAnswer struct {
-	store.Store
-	answers *sync.Map
-}
-
-func (s lastAnswer) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
-	err := s.Store.Complete(ctx, t, c)
-	if err == nil {
-		s.answers.Store(t.ID, c.Answer)
-	}
-	return err
-}
-
-func (s lastAnswer) Find(ctx context.Context, id store.ID) (store.Record, error) {
-	r, err := s.Store.Find(ctx, id)
-	if a, ok := s.answers.Load(id); ok && err == nil {
-		r.Answer = a.(store.Answer)
-	}
-	return r, err
-}
-
-type onceOnly struct{ store.Store }
-
-func (s onceOnly) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
-	if r, err := s.Find(ctx, t.ID); err == nil && r.Stored == store.Completed {
-		return store.ErrStale
-	}
-	return s.Store.Complete(ctx, t, c)
-}
-
-type forgetsParked struct{ store.Store }
-
-func (s forgetsParked) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
-	if r, err := s.Find(ctx, t.ID); err == nil && r.Stored == store.Unknown {
-		return store.ErrStale
-	}
-	return s.Store.Complete(ctx, t, c)
-}
-
-// parksAnything answers ErrStale as it should, but makes the row unknown nevertheless.
-type parksAnything struct {
-	store.Store
-	parked sync.Map
-}
-
-func (s *parksAnything) Park(ctx context.Context, t store.Ticket) error {
-	err := s.Store.Park(ctx, t)
-	if errors.Is(err, store.ErrStale) {
-		s.parked.Store(t.ID, true)
-	}
-	return err
-}
-
-func (s *parksAnything) Find(ctx context.Context, id store.ID) (store.Record, error) {
-	r, err := s.Store.Find(ctx, id)
-	if _, ok := s.parked.Load(id); ok && r.Stored == store.Completed {
-		r.Stored = store.Unknown
-	}
-	return r, err
-}
-
-// renewsForEver hides that a lease has run into its deadline.
-type renewsForEver struct {
-	store.Store
-	renewed sync.Map
-}
-
-func (s *renewsForEver) Renew(ctx context.Context, t store.Ticket, lease time.Duration) error {
-	r, _ := s.Find(ctx, t.ID)
-	s.renewed.Store(t.ID, r.Now.Add(lease))
-	return s.Store.Renew(ctx, t, lease)
-}
-
-func (s *renewsForEver) Find(ctx context.Context, id store.ID) (store.Record, error) {
-	r, err := s.Store.Find(ctx, id)
-	if until, ok := s.renewed.Load(id); ok {
-		r.LeaseUntil = until.(time.Time)
-	}
-	return r, err
-}
-
-type renewsNothing struct{ store.Store }
-
-func (s renewsNothing) Renew(context.Context, store.Ticket, time.Duration) error { return nil }
-
-type keepsForEver struct{ store.Store }
-
-func (s keepsForEver) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
-	c.Retention *= 100
-	return s.Store.Complete(ctx, t, c)
-}
-
-type noTombstone struct{ store.Store }
-
-func (s noTombstone) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
-	c.Tombstone = 0
-	return s.Store.Complete(ctx, t, c)
-}
-
-type someTombstone struct{ store.Store }
-
-func (s someTombstone) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
-	c.Tombstone = max(c.Tombstone, 24*time.Hour)
-	return s.Store.Complete(ctx, t, c)
-}
-
-type sweepsAll struct{ store.Store }
-
-func (s sweepsAll) Sweep(ctx context.Context, _ int, window store.Window) (store.Swept, error) {
-	return s.Store.Sweep(ctx, 1<<20, window)
-}
-
-type sweepsNothing struct{ store.Store }
-
-func (s sweepsNothing) Sweep(context.Context, int, store.Window) (store.Swept, error) {
-	return store.Swept{}, nil
-}
-
-// countsTwice also counts what another sweep may have done.
-type countsTwice struct{ store.Store }
-
-func (s countsTwice) Sweep(ctx context.Context, limit int, window store.Window) (store.Swept, error) {
-	swept, err := s.Store.Sweep(ctx, limit, window)
-	swept.Tombstones *= 2
-	return swept, err
-}
-
-// settlesEarly settles when the lease is over, and does not wait for the deadline.
-type settlesEarly struct{ store.Store }
-
-func (s settlesEarly) Settle(ctx context.Context, d store.Settlement) (store.Record, error) {
-	settled, err := s.Store.Settle(ctx, d)
-	if r, findErr := s.Find(ctx, d.ID); errors.Is(err, store.ErrNotSettleable) && findErr == nil &&
-		r.State() == store.Unknown && r.LeaseExpired() {
-		return r, nil
-	}
-	return settled, err
-}
-
-type settlesAnyFence struct{ store.Store }
-
-func (s settlesAnyFence) Settle(ctx context.Context, d store.Settlement) (store.Record, error) {
-	if r, err := s.Find(ctx, d.ID); err == nil {
-		d.Fence = r.Fence
-	}
-	return s.Store.Settle(ctx, d)
-}
-
-type settlesTwice struct{ store.Store }
-
-func (s settlesTwice) Settle(ctx context.Context, d store.Settlement) (store.Record, error) {
-	settled, err := s.Store.Settle(ctx, d)
-	if errors.Is(err, store.ErrNotSettleable) {
-		if r, findErr := s.Find(ctx, d.ID); findErr == nil && r.Fence > d.Fence {
-			return r, nil
+// replays finds records with other answers.
+func (f *faulty) replays(answers *memory[store.Answer]) {
+	f.find.answers(func(id store.ID, r *store.Record) {
+		if answer, ok := answers.of(id); ok {
+			r.Answer = answer
 		}
+	})
+}
+
+// finds finds other records.
+func (f *faulty) finds(records *memory[store.Record]) {
+	f.find.ends(func(id store.ID, r *store.Record, err *error) {
+		if other, ok := records.of(id); ok {
+			*r, *err = other, nil
+		}
+	})
+}
+
+// hides never lists some records.
+func (f *faulty) hides(lost *sync.Map) {
+	f.list.answers(func(_ store.Query, page *[]store.Record) {
+		*page = slices.DeleteFunc(*page, func(r store.Record) bool {
+			_, ok := lost.Load(r.ID)
+			return ok
+		})
+	})
+}
+
+var stepMutants = []mutant{
+	{"starts a step anew", "Step/FirstStartStands", func(s *faulty) { // each start is the first
+		s.steps.answers(func(id store.ID, steps *[]store.StepRecord) {
+			fence := s.there(id).Fence
+			each[store.ID](func(step *store.StepRecord) { step.Fence = fence })(id, steps)
+		})
+	}},
+	{"tells no clock", "Step/FirstStartStands", func(s *faulty) {
+		s.steps.answers(each[store.ID](func(step *store.StepRecord) { step.Now = step.StartedAt }))
+	}},
+	{"tells when it last finished", "Step/Times", func(s *faulty) {
+		s.steps.answers(each[store.ID](func(step *store.StepRecord) {
+			if step.Finished {
+				step.FinishedAt = step.Now
+			}
+		}))
+	}},
+	{"takes the last result", "Step/FirstResultStands Stress", func(s *faulty) {
+		var last memory[[]byte]
+		s.attempts(func(tx *attempt, c store.Claim) {
+			tx.seal.answers(func(seal store.Seal, _ *time.Time) {
+				if len(seal.Steps) > 0 {
+					last.Store(c.ID, seal.Steps[0].Result)
+				}
+			})
+		})
+		s.steps.answers(func(id store.ID, steps *[]store.StepRecord) {
+			result, ok := last.of(id)
+			each[store.ID](func(step *store.StepRecord) {
+				if ok && step.Finished {
+					step.Result = result
+				}
+			})(id, steps)
+		})
+	}},
+	{"forgets derived keys", "Step/DerivedKeys", onSeal(func(seal *store.Seal) {
+		for i := range seal.Steps {
+			seal.Steps[i].Derived = nil
+		}
+	})},
+	{"writes for stale attempts", "Step/Stale", sealed(func(seal store.Seal, _ *time.Time, err *error) {
+		if errors.Is(*err, store.ErrStale) && seal.Answer == nil {
+			*err = nil
+		}
+	})},
+	{"wants steps to be in time", "Step/Late", func(s *faulty) {
+		s.attempts(func(tx *attempt, c store.Claim) {
+			tx.seal.skips(time.Time{}, store.ErrStale, func(store.Seal) bool {
+				r := s.there(c.ID)
+				return r.Stored == store.Running && r.LeaseExpired()
+			})
+		})
+	}},
+	{"lists steps as they came", "Step/InOrder", func(s *faulty) { s.steps.answers(reversed) }},
+	{"keeps steps of a free key", "Step/OfAnotherLife Stress", neverForgets},
+	{"keeps steps for ever", "Step/Swept", neverForgets},
+	{"takes steps regardless", "Step/Cancelled", func(s *faulty) { s.steps.regardless() }},
+	{"takes lost for half-done", "List/States", onList(func(q *store.Query) { q.Resumable = q.Resumable || q.HalfDone })},
+	{"lists no half-done", "List/States", onList(func(q *store.Query) { q.HalfDone = false })},
+	{"counts by the fence", "Step/Attempts", func(s *faulty) {
+		s.begin.answers(func(_ store.Claim, got *begun) { got.Record.Attempts = int(got.Record.Fence) })
+	}},
+}
+
+// sealed tells something else of what it has sealed.
+func sealed(change func(seal store.Seal, now *time.Time, err *error)) func(*faulty) {
+	return func(s *faulty) { s.attempts(func(tx *attempt, _ store.Claim) { tx.seal.ends(change) }) }
+}
+
+// neverForgets keeps a step of a key when the key is freed.
+func neverForgets(s *faulty) {
+	var kept memory[store.StepRecord]
+	s.steps.answers(func(id store.ID, steps *[]store.StepRecord) {
+		if len(*steps) > 0 {
+			kept.LoadOrStore(id, (*steps)[0])
+		}
+		if step, ok := kept.of(id); ok {
+			*steps = []store.StepRecord{step}
+		}
+	})
+}
+
+var sightMutants = []mutant{
+	{"tells the last command", "Sight/SameKey", func(s *faulty) {
+		s.sight.answers(func(sight store.Sighting, seen *store.Seen) {
+			if seen.Key {
+				seen.First = sight.Hash
+			}
+		})
+	}},
+	{"sees no other key", "Sight/OtherKey", func(s *faulty) {
+		s.sight.answers(func(_ store.Sighting, seen *store.Seen) { seen.Rekeyed, seen.Earlier = false, store.ID{} })
+	}},
+	{"takes a repeat for a re-key", "Sight/Repeats", onSight(func(sight *store.Sighting) { sight.ID = store.ID{} })},
+	{"counts the window from then", "Sight/Window", func(s *faulty) {
+		s.sight.answers(func(_ store.Sighting, seen *store.Seen) { seen.Rekeyed = seen.Rekeyed || seen.Key })
+	}},
+	{"notes what is refused", "Sight/Tentative", onSight(func(sight *store.Sighting) { sight.Tentative = false })},
+	{"remembers for ever", "Sight/Kept", onSight(func(sight *store.Sighting) { sight.Keep = 365 * 24 * time.Hour })},
+	{"takes no key for a key", "Sight/NoKey", onSight(func(sight *store.Sighting) {
+		if sight.ID == (store.ID{}) {
+			sight.ID[0] = 1
+		}
+	})},
+	{"mixes principals", "Sight/Apart", onSight(func(sight *store.Sighting) { sight.Scope = store.Scope{} })},
+	{"never forgets", "Sight/Swept", func(s *faulty) { s.sweep.says(store.Swept{}) }},
+	{"sees regardless", "Sight/Cancelled", func(s *faulty) { s.sight.regardless() }},
+}
+
+var countMutants = []mutant{
+	{"counts no operations", "Count/States", func(s *faulty) { s.count.says(nil) }},
+	{"counts the unknown only", "Count/States", func(s *faulty) {
+		s.count.answers(func(_ store.Query, all *[]store.Count) {
+			*all = slices.DeleteFunc(*all, func(c store.Count) bool { return c.HalfDone })
+		})
+	}},
+	{"counts more than the limit", "Count/Limit", onCount(func(q *store.Query) { q.Limit = 1000 })},
+	{"counts the newest", "Count/Limit", func(s *faulty) {
+		s.count.answers(each[store.Query](func(c *store.Count) { c.Oldest = c.Oldest.Add(time.Hour) }))
+	}},
+	{"counts all services", "Count/Within", onCount(func(q *store.Query) { q.Within = nil })},
+	{"counts the swept only", "Count/Unswept", onCount(func(q *store.Query) { // of those that can be resumed
+		if !q.Swept {
+			q.Resumable, q.HalfDone = false, false
+		}
+	})},
+	{"counts every route", "Count/Filters", onCount(func(q *store.Query) { q.Route = "" })},
+	{"counts every age", "Count/Ages", func(s *faulty) {
+		s.count.answers(each[store.Query](func(c *store.Count) { c.Hour = c.Day }))
+	}},
+	{"counts a route regardless", "Count/Cancelled", func(s *faulty) { s.count.regardless() }},
+	{"counts what has ended", "Open/States", func(s *faulty) {
+		var won atomic.Int64
+		s.claim.answers(func(_ store.Claim, got *store.Claimed) {
+			if got.Won {
+				won.Add(1)
+			}
+		})
+		s.countOpen.answers(func(_ question, n *int) { *n = int(won.Load()) })
+	}},
+	{"counts without a limit", "Open/Limit", func(s *faulty) { s.countOpen.asks(func(q *question) { q.limit = 1000 }) }},
+	{"forgets the parked", "Open/States", func(s *faulty) {
+		var parked atomic.Int64
+		s.park.asks(func(*store.Ticket) { parked.Add(1) })
+		s.countOpen.answers(func(_ question, n *int) { *n = max(0, *n-int(parked.Load())) })
+	}},
+	{"counts for all", "Open/Apart", func(s *faulty) {
+		scopes := s.everybody()
+		s.countOpen.answers(func(q question, n *int) {
+			*n = 0
+			for _, scope := range *scopes {
+				one, _ := s.reference.CountOpen(background, scope, q.limit)
+				*n += one
+			}
+		})
+	}},
+	{"counts regardless", "Open/Cancelled", func(s *faulty) { s.countOpen.regardless() }},
+}
+
+var inspectMutants = []mutant{
+	{"shows every route", "List/Filters", onList(func(q *store.Query) { q.Route = "" })},
+	{"ends a moment too late", "List/Filters", onList(func(q *store.Query) {
+		if !q.Until.IsZero() {
+			q.Until = q.Until.Add(time.Second)
+		}
+	})},
+	{"shows every principal", "List/Filters", onList(func(q *store.Query) { q.Scope = store.Scope{} })},
+	{"never the newest first", "List/Pages", onList(func(q *store.Query) { q.Newest = false })},
+	{"pages by age alone", "List/Pages", onList(func(q *store.Query) { q.After.ID = store.ID{} })},
+	{"near in every realm", "Inspect/Near", func(s *faulty) { s.anywhere = "Near" }},
+	{"settled in every realm", "Inspect/LastSettled", func(s *faulty) { s.anywhere = "LastSettled" }},
+	{"answers of every realm", "Inspect/LastAnswered", func(s *faulty) { s.anywhere = "LastAnswered" }},
+	{"opens every realm", "Inspect/OpenSteps", func(s *faulty) { s.anywhere = "OpenSteps" }},
+	{"loses what was undone", "Inspect/History", func(s *faulty) {
+		s.history.answers(each[store.ID](func(r *store.SettlementRecord) { r.Undone = "" }))
+	}},
+	{"tells the newest first", "Inspect/History", func(s *faulty) { s.history.answers(reversed) }},
+	{"looks after a cancelled", "Inspect/Cancelled", func(s *faulty) { s.history.regardless() }},
+}
+
+var importMutants = []mutant{
+	{"leaves free records", "Import/ReplacesFree", func(s *faulty) {
+		s.imports.asks(func(records *[]store.Record) {
+			*records = slices.DeleteFunc(slices.Clone(*records), func(r store.Record) bool { return s.there(r.ID).ID == r.ID })
+		})
+	}},
+	{"imports with an old fence", "Import/ReplacesFree", func(s *faulty) {
+		s.find.answers(func(_ store.ID, r *store.Record) {
+			if r.Hash.Version == store.UnknownHash && r.State() != store.Free {
+				r.Fence = 1
+			}
+		})
+	}},
+	{"imports over what was begun", "Import/NeverOverwrites", func(s *faulty) {
+		s.imports.asks(func(records *[]store.Record) {
+			for _, r := range *records {
+				_ = s.reference.Release(background, s.there(r.ID).Ticket)
+			}
+		})
+	}},
+	{"counts what it has not done", "Import/RoundTrip", func(s *faulty) {
+		s.imports.answers(func(records []store.Record, done *store.Imported) { *done = store.Imported{Added: len(records)} })
+	}},
+	{"imports regardless", "Import/Cancelled", func(s *faulty) { s.imports.regardless() }},
+}
+
+// everybody returns the scopes of those who have claimed.
+func (f *faulty) everybody() *[]store.Scope {
+	var scopes []store.Scope
+	f.claim.asks(func(c *store.Claim) { scopes = append(scopes, c.Scope) })
+	return &scopes
+}
+
+var scopingMutants = []mutant{
+	{"keeps the last scoping", "Scoping/Kept", func(s *faulty) {
+		s.keepScoping.answers(func(q question, kept *string) {
+			if *kept != "" {
+				_ = s.reference.AdoptScoping(background, q.name, q.value)
+			}
+		})
+	}},
+	{"keeps any new namespace", "Scoping/Kept", func(s *faulty) { // as that of a new service
+		s.keepScoping.answers(func(q question, kept *string) {
+			if *kept == "" {
+				*kept = q.value
+				_ = s.reference.AdoptScoping(background, q.name, q.value)
+			}
+		})
+	}},
+	{"adopts nothing", "Scoping/Kept", func(s *faulty) { s.adoptScoping.says(none{}) }},
+	{"keeps a scoping too late", "Scoping/Cancelled", func(s *faulty) { s.keepScoping.regardless() }},
+}
+
+var keyTimeMutants = []mutant{
+	{"judges no key", "KeyTime/Judged", onClaim(func(c *store.Claim) { c.Key.Valid = store.Window{} })},
+	{"judges before the record", "KeyTime/RecordFirst", judgesFirst},
+	{"judges no freed key", "KeyTime/Freed", func(s *faulty) {
+		s.claim.asks(func(c *store.Claim) {
+			if s.there(c.ID).Stored == store.Free {
+				c.Key.Made = time.Time{}
+			}
+		})
+	}},
+	{"judges by any clock", "KeyTime/Clock", onClaim(func(c *store.Claim) { c.Window = store.Window{} })},
+	{"has no floor", "KeyTime/Swept", onClaim(func(c *store.Claim) { c.Key.Made = time.Time{} })},
+	{"has no floor for the route", "KeyTime/Swept", func(s *faulty) { // that leaves its timed keys
+		s.claim.asks(func(c *store.Claim) {
+			if !c.Key.Timed && !s.there(c.ID).Spent() {
+				c.Key = store.KeyTime{}
+			}
+		})
+	}},
+	{"forgets that it was timed", "KeyTime/Dropped", onClaim(func(c *store.Claim) { c.Key.Timed = false })},
+	{"has one floor for all", "KeyTime/Dropped", func(s *faulty) { // services
+		s.claim.asks(func(c *store.Claim) { c.Realm = store.Realm{} })
+	}},
+	{"judges what goes on", "KeyTime/Resumed", judgesFirst},
+	{"refuses nothing", "KeyTime/RefuseBefore", func(s *faulty) { s.refuseKeysBefore.says(none{}) }},
+	{"refuses the moment as well", "KeyTime/RefuseBefore", func(s *faulty) {
+		s.refuseKeysBefore.asks(func(q *question) { q.at = q.at.Add(time.Millisecond) })
+	}},
+	{"keeps the last age", "KeyTime/Ages", func(s *faulty) { // for keys from before it, too
+		s.keepAge.answers(func(_ question, kept *store.KeptAge) { kept.Before = kept.Age })
+	}},
+	{"refuses by any clock", "KeyTime/RefuseBeforeByAnyClock", func(s *faulty) { s.refuseKeysBefore.asks(byAnyClock) }},
+	{"keeps its own clock", "KeyTime/AgesByBothClocks", func(s *faulty) { s.keepAge.asks(byAnyClock) }},
+	{"does not see a route leave", "KeyTime/Left", neverLeft},
+	{"forgets the service's floor", "KeyTime/LeftBelowFloor", neverLeft},
+	{"leaves at each start", "KeyTime/Left", func(s *faulty) { // although the route has left its timed keys before
+		s.keepAge.answers(func(q question, kept *store.KeptAge) {
+			if q.age == 0 && !kept.Left.IsZero() {
+				_, _ = s.reference.KeepAge(background, q.within, q.value, kept.Age, q.window)
+				*kept, _ = s.reference.KeepAge(background, q.within, q.value, 0, q.window)
+			}
+		})
+	}},
+	{"refuses after its end", "KeyTime/Cancelled", func(s *faulty) { s.refuseKeysBefore.regardless() }},
+}
+
+// judgesFirst does not look for the record of a key that is too old.
+func judgesFirst(s *faulty) {
+	s.claim = func(ctx context.Context, c store.Claim) (store.Claimed, error) {
+		first := c
+		first.ID[31]++ // there is none
+		got, err := s.reference.Claim(ctx, first)
+		if err != nil || got.Untimely {
+			return got, err
+		}
+		_ = s.reference.Release(ctx, got.Record.Ticket)
+		return s.reference.Claim(ctx, c)
 	}
-	return settled, err
 }
 
-type findsAnything struct{ store.Store }
+// neverLeft does not keep that the keys of a route are not timed any more.
+func neverLeft(s *faulty) {
+	s.keepAge.skips(store.KeptAge{}, nil, func(q question) bool { return q.age == 0 })
+}
 
-func (s findsAnything) Find(ctx context.Context, id store.ID) (store.Record, error) {
-	r, err := s.Store.Find(ctx, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return store.Record{Stored: store.Free}, nil
+var eraseMutants = []mutant{
+	{"erases nothing", "Erase/Tombstones", func(s *faulty) { s.erase.says(store.ErasedPage{}) }},
+	{"erases for all", "Erase/OfOthers", func(s *faulty) {
+		scopes := s.everybody()
+		s.erase.answers(func(q question, page *store.ErasedPage) {
+			for _, scope := range *scopes {
+				one, _ := s.reference.Erase(background, scope, q.after, q.limit)
+				page.Records += one.Records
+			}
+		})
+	}},
+	{"frees what it erases", "Erase/NoTombstone", func(s *faulty) {
+		var erased atomic.Bool
+		s.erase.asks(func(*question) { erased.Store(true) })
+		s.claim.answers(func(_ store.Claim, got *store.Claimed) {
+			if r := got.Record; erased.Load() && (r.ExpiresAt.Equal(r.Now) || r.State() == store.Expired) {
+				got.Won = true
+			}
+		})
+	}},
+	{"brings answers back", "Erase/Tombstones", func(s *faulty) { // when they are completed again
+		var completed memory[store.Answer]
+		s.complete.asks(func(c *completion) {
+			if _, again := completed.LoadOrStore(c.Ticket, c.Answer); again {
+				completed.Store(c.ID, c.Answer)
+			}
+		})
+		s.replays(&completed)
+	}},
+	{"keeps the steps", "Erase/Steps", func(s *faulty) { // that it has read
+		var read memory[[]store.StepRecord]
+		s.steps.answers(func(id store.ID, steps *[]store.StepRecord) {
+			if len(*steps) > 0 {
+				read.Store(id, *steps)
+			} else if kept, ok := read.of(id); ok {
+				*steps = kept
+			}
+		})
+	}},
+	{"erases the steps of all", "Erase/TakenOver", func(s *faulty) { // of what is open, too
+		var erased sync.Map
+		s.erase.answers(func(_ question, page *store.ErasedPage) {
+			for _, id := range page.Open {
+				erased.Store(id, true)
+			}
+		})
+		s.steps.answers(func(id store.ID, steps *[]store.StepRecord) {
+			if _, ok := erased.Load(id); ok {
+				*steps = nil
+			}
+		})
+	}},
+	{"names nothing that is open", "Erase/LeavesOpen", func(s *faulty) {
+		s.erase.answers(func(_ question, page *store.ErasedPage) { page.Open = nil })
+	}},
+	{"counts the erased again", "Erase/Tombstones", func(s *faulty) {
+		var erased atomic.Int64
+		s.erase.answers(func(_ question, page *store.ErasedPage) { page.Records = int(erased.Add(int64(page.Records))) })
+	}},
+	{"erases regardless", "Erase/Cancelled", func(s *faulty) { s.erase.regardless() }},
+	{"counts what another erased", "Erase/ManyAtOnce", func(s *faulty) { // at the same time
+		var calls atomic.Int64
+		s.erase.answers(func(_ question, page *store.ErasedPage) {
+			if calls.Add(1) == 2 {
+				page.Records++
+			}
+		})
+	}},
+	{"loses count of what is left", "Erase/InBatches", func(s *faulty) {
+		s.erase.answers(func(q question, page *store.ErasedPage) { page.Records = min(page.Records, q.limit) })
+	}},
+}
+
+var referenceMutants = []mutant{
+	{"finds by the name", "Reference/Found", func(s *faulty) {
+		s.refer.asks(func(q *question) { q.ref = store.Ref{Name: q.ref.Value, Value: q.ref.Name} })
+	}},
+	{"finds the oldest first", "Reference/Found", func(s *faulty) { s.referred.answers(reversed) }},
+	{"finds in every realm", "Reference/Within", func(s *faulty) { s.anywhere = "Referred" }},
+	{"ignores one too many", "Reference/Limits", func(s *faulty) { s.refer.forgives(store.ErrReferences) }},
+	{"keeps references too long", "Reference/Retention", func(s *faulty) {
+		kept := map[store.ID][]store.Ref{}
+		s.refer.asks(func(q *question) { kept[q.id] = append(kept[q.id], q.ref) })
+		s.references.answers(func(ids []store.ID, refs *map[store.ID][]store.Ref) {
+			for _, id := range ids {
+				if len((*refs)[id]) == 0 && kept[id] != nil {
+					(*refs)[id] = kept[id]
+				}
+			}
+		})
+	}},
+	{"refers after a cancelled", "Reference/Cancelled", func(s *faulty) { s.references.regardless() }},
+}
+
+var txMutants = []mutant{
+	{"shows open rows", "Tx/Visible", func(s *faulty) {
+		s.finds(s.openRows())
+	}},
+	{"keeps the key after a rollback", "Tx/Rollback", neverRollsBack},
+	{"keeps rows of a rollback", "Tx/Rollback Stress", keepsRows},
+	{"keeps rows of a refusal", "Tx/Undo Stress", onSeal(func(seal *store.Seal) { seal.Alone = false })},
+	{"forgets the refusal", "Tx/Undo Stress", func(s *faulty) {
+		s.attempts(func(tx *attempt, _ store.Claim) {
+			tx.seal.skips(time.Time{}, nil, func(seal store.Seal) bool { return seal.Alone && tx.Rollback() == nil })
+		})
+	}},
+	{"shows others the open row", "Tx/BusyAtOnce", func(s *faulty) {
+		open := s.openRows()
+		s.claim.answers(func(c store.Claim, got *store.Claimed) {
+			if row, ok := open.of(c.ID); ok && got.Busy {
+				got.Busy, got.Record = false, row
+			}
+		})
+	}},
+	{"knows of no open row", "Tx/InFlight", func(s *faulty) { s.inFlight.says(false) }},
+	{"runs Resume from the start", "Tx/ExistingRow Stress", func(s *faulty) {
+		s.begin.answers(func(c store.Claim, got *begun) {
+			if r := got.Record; c.Recovery == store.Rollback && r.Recovery == store.Resume &&
+				r.State() == store.Running && r.LeaseExpired() {
+				got.Won, got.tx = true, s.restarted(r.Ticket)
+			}
+		})
+	}},
+	{"commits what was rolled back", "Tx/OverOnce", sealed(func(_ store.Seal, _ *time.Time, err *error) { *err = nil })},
+	{"ends with the claim's context", "Tx/ClaimContext", endsWithClaim},
+	{"settles at once", "Tx/Settlement", func(s *faulty) { s.settle = s.Store.Settle }},
+	{"lists no committed attempt", "Tx/EndedByItsHandler", func(s *faulty) { // as if none of Rollback were ever unknown
+		s.list.answers(func(_ store.Query, page *[]store.Record) {
+			*page = slices.DeleteFunc(*page, func(r store.Record) bool { return r.Recovery == store.Rollback })
+		})
+	}},
+	{"runs a committed attempt again", "Tx/EndedByItsHandler", func(s *faulty) { // as if it were rolled back
+		s.claim.answers(func(c store.Claim, got *store.Claimed) {
+			if committed(*got) {
+				_ = s.reference.Release(background, got.Record.Ticket)
+				*got, _ = s.reference.Claim(background, c)
+			}
+		})
+	}},
+	{"calls a committed attempt busy", "Tx/EndedByItsHandler", func(s *faulty) { // as if it were under way
+		s.begin.answers(func(_ store.Claim, got *begun) {
+			if committed(got.Claimed) {
+				*got = busy
+			}
+		})
+	}},
+}
+
+var busy = begun{Claimed: store.Claimed{Busy: true}}
+
+// committed: the handler of a Rollback attempt has committed its transaction itself.
+func committed(got store.Claimed) bool {
+	return !got.Won && got.Record.Recovery == store.Rollback && got.Record.Stored == store.Running
+}
+
+// openRows remembers the rows of open attempts.
+func (f *faulty) openRows() *memory[store.Record] {
+	var rows memory[store.Record]
+	f.begin.answers(func(c store.Claim, got *begun) {
+		if got.tx != nil {
+			rows.Store(c.ID, got.Record)
+		}
+	})
+	return &rows
+}
+
+// restarted is a transaction of a record that is there.
+func (f *faulty) restarted(t store.Ticket) *attempt {
+	return &attempt{
+		referenceTx: &referenceTx{store: f.reference},
+		seal: func(ctx context.Context, s store.Seal) (time.Time, error) {
+			return time.Time{}, f.reference.Complete(ctx, t, *s.Answer)
+		},
+		rollback: func() error { return f.reference.Release(background, t) },
 	}
-	return r, err
 }
 
-type newestFirst struct{ store.Store }
-
-func (s newestFirst) List(ctx context.Context, q store.Query) ([]store.Record, error) {
-	page, err := s.Store.List(ctx, q)
-	slices.Reverse(page)
-	return page, err
+func neverRollsBack(s *faulty) {
+	s.attempts(func(tx *attempt, _ store.Claim) { tx.rollback = func() error { return nil } })
 }
 
-// pagesByAge leaves out records that are as old as the last record of the page before.
-type pagesByAge struct{ store.Store }
-
-func (s pagesByAge) List(ctx context.Context, q store.Query) ([]store.Record, error) {
-	page, err := s.Store.List(ctx, q)
-	return slices.DeleteFunc(page, func(r store.Record) bool { return r.CreatedAt.Equal(q.After.CreatedAt) }), err
+func keepsRows(s *faulty) {
+	s.attempts(func(tx *attempt, _ store.Claim) {
+		tx.rollback = func() error {
+			tx.commitRows()
+			return tx.referenceTx.Rollback()
+		}
+	})
 }
 
-type heedless struct{ store.Store }
-
-func (s heedless) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
-	return s.Store.Complete(context.WithoutCancel(ctx), t, c)
+// endsWithClaim opens its transactions with the context of the claim, as database/sql suggests.
+func endsWithClaim(s *faulty) {
+	begin := s.begin
+	s.begin = func(claimed context.Context, c store.Claim) (begun, error) {
+		got, err := begin(claimed, c)
+		if tx := got.tx; tx != nil {
+			tx.seal = func(ctx context.Context, seal store.Seal) (time.Time, error) {
+				if claimed.Err() != nil {
+					return time.Time{}, errors.Join(store.ErrAborted, tx.Rollback())
+				}
+				return tx.referenceTx.Seal(ctx, seal)
+			}
+		}
+		return got, err
+	}
 }
 
-type everyRealm struct{ store.Store }
-
-func (s everyRealm) List(ctx context.Context, q store.Query) ([]store.Record, error) {
-	q.Within = nil
-	return s.Store.List(ctx, q)
-}
-
-type anyClock struct{ store.Store }
-
-func (s anyClock) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	c.Window = store.Window{}
-	return s.Store.Claim(ctx, c)
-}
-
-type sweepsByAnyClock struct{ store.Store }
-
-func (s sweepsByAnyClock) Sweep(ctx context.Context, limit int, _ store.Window) (store.Swept, error) {
-	return s.Store.Sweep(ctx, limit, store.Window{})
-}
-
-func (s anyClock) Settle(ctx context.Context, d store.Settlement) (store.Record, error) {
-	d.Window = store.Window{}
-	return s.Store.Settle(ctx, d)
+// segmentMutants are mutants of segments, over a store that has rows.
+var segmentMutants = []mutant{
+	{"records at the claim", "Segment/Unseen", func(s *faulty) {
+		s.attempts(func(tx *attempt, _ store.Claim) { _, _ = tx.Seal(background, store.Seal{}) })
+	}},
+	{"does not look for the running", "Segment/Unseen", func(s *faulty) { s.inFlight.says(false) }},
+	{"never rolls back a segment", "Segment/Rollback", neverRollsBack},
+	{"keeps rows of a segment", "Segment/Rollback Stress", keepsRows},
+	{"commits rows with each step", "Segment/Together", func(s *faulty) {
+		s.attempts(func(tx *attempt, _ store.Claim) {
+			tx.step = func(ctx context.Context, work func(context.Context) error) error {
+				defer tx.commitRows()
+				return tx.referenceTx.Step(ctx, work)
+			}
+		})
+	}},
+	{"forgets the start", "Segment/Together", onSeal(func(seal *store.Seal) { seal.Start = nil })},
+	{"keeps rows beside a result", "Segment/Alone", onSeal(func(seal *store.Seal) { seal.Alone = false })},
+	{"forgets results alone", "Segment/Alone", onSeal(func(seal *store.Seal) {
+		if seal.Alone && seal.Answer == nil {
+			seal.Steps = nil
+		}
+	})},
+	{"takes the last sealed answer", "Segment/AnswerStands", func(s *faulty) {
+		var last memory[store.Answer]
+		s.attempts(func(tx *attempt, c store.Claim) {
+			tx.seal.asks(func(seal *store.Seal) {
+				if seal.Answer != nil {
+					last.Store(c.ID, seal.Answer.Answer)
+				}
+			})
+		})
+		s.replays(&last)
+	}},
+	{"refuses an answer sealed again", "Segment/AnswerStands", func(s *faulty) {
+		s.attempts(func(tx *attempt, _ store.Claim) {
+			answered := false
+			tx.seal.skips(time.Time{}, store.ErrStale, func(seal store.Seal) bool {
+				before := answered
+				answered = answered || seal.Answer != nil
+				return before
+			})
+		})
+	}},
+	{"records steps without rows", "Segment/Undone", func(s *faulty) {
+		s.attempts(func(tx *attempt, _ store.Claim) {
+			tx.seal.ends(func(seal store.Seal, now *time.Time, err *error) {
+				if errors.Is(*err, store.ErrRetryable) {
+					seal.Steps = slices.Clone(seal.Steps)
+					each[store.Seal](func(step *store.StepRecord) { step.Kind = store.ProviderStep })(seal, &seal.Steps)
+					*now, *err = tx.referenceTx.Seal(background, seal)
+				}
+			})
+		})
+	}},
+	{"opens without a word", "Segment/Opening", func(s *faulty) {
+		s.attempts(func(tx *attempt, _ store.Claim) {
+			tx.opening = func(func() error) { tx.referenceTx.Opening(func() error { return nil }) }
+		})
+	}},
+	{"announces the first segment", "Segment/Opening", func(s *faulty) {
+		s.attempts(func(tx *attempt, _ store.Claim) {
+			var first func() error
+			tx.opening = func(fn func() error) {
+				first = fn
+				tx.referenceTx.Opening(fn)
+			}
+			tx.step = func(ctx context.Context, work func(context.Context) error) error {
+				if first != nil {
+					if err := first(); err != nil {
+						return err
+					}
+					first = nil
+				}
+				return tx.referenceTx.Step(ctx, work)
+			}
+		})
+	}},
+	{"takes over with the first seal", "Segment/TakenOver", func(s *faulty) { // and shows the old record
+		var found, before memory[store.Record]
+		s.begin.asks(func(c *store.Claim) {
+			if r := s.there(c.ID); r.ID == c.ID {
+				found.Store(c.ID, r)
+			}
+		})
+		s.attempts(func(tx *attempt, c store.Claim) {
+			if r, ok := found.of(c.ID); ok {
+				before.Store(c.ID, r)
+				tx.seal.asks(func(*store.Seal) { before.Delete(c.ID) })
+			}
+		})
+		s.finds(&before)
+	}},
+	{"takes over an open segment", "Segment/Held", func(s *faulty) { // and ends it
+		var open memory[*attempt]
+		begin := s.begin
+		s.begin.answers(func(c store.Claim, got *begun) {
+			if other, ok := open.of(c.ID); ok && got.Busy {
+				_ = other.Rollback()
+				*got, _ = begin(background, c)
+			}
+			if got.tx != nil {
+				open.Store(c.ID, got.tx)
+			}
+		})
+	}},
+	{"holds the key for ever", "Segment/Held", neverRollsBack},
+	{"answers for stale attempts", "Segment/Stale", sealed(func(seal store.Seal, _ *time.Time, err *error) {
+		if errors.Is(*err, store.ErrStale) && seal.Answer != nil {
+			*err = nil
+		}
+	})},
+	{"writes the times of the claim", "Segment/Times", func(s *faulty) {
+		var claimed memory[store.Record]
+		s.begin.answers(func(c store.Claim, got *begun) {
+			if got.tx != nil {
+				claimed.LoadOrStore(c.ID, got.Record)
+			}
+		})
+		s.find.answers(func(id store.ID, r *store.Record) {
+			if first, ok := claimed.of(id); ok {
+				r.CreatedAt, r.Deadline = first.CreatedAt, first.Deadline
+			}
+		})
+	}},
+	{"does not renew with a seal", "Segment/Times", func(s *faulty) { // but keeps the first lease
+		var first sync.Map
+		s.find.answers(func(id store.ID, r *store.Record) {
+			lease, _ := first.LoadOrStore(id, r.LeaseUntil)
+			r.LeaseUntil = lease.(time.Time)
+		})
+	}},
+	{"seals by any clock", "Segment/Clock", onSeal(func(seal *store.Seal) { seal.Window = store.Window{} })},
+	{"ends segments with the claim", "Segment/ClaimContext", endsWithClaim},
+	{"makes replays busy", "Segment/HotKey", func(s *faulty) { // judges one claim of a key at a time
+		var mu sync.Mutex
+		asking := map[store.ID]int{}
+		s.begin.skips(busy, nil, func(c store.Claim) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			asking[c.ID]++
+			return asking[c.ID] == 2
+		})
+	}},
+	{"asks with the lock", "Segment/QuestionsClaimNothing", func(s *faulty) { // and holds it longer
+		var asked memory[bool]
+		s.inFlight.asks(func(id *store.ID) { asked.Store(*id, true) })
+		s.begin.skips(busy, nil, func(c store.Claim) bool { held, _ := asked.of(c.ID); return held })
+	}},
+	{"looks before it resumes", "Segment/OneOfManyRuns", func(s *faulty) { // lets one run beside the one that is at work
+		begin := s.begin
+		s.begin.answers(func(c store.Claim, got *begun) {
+			if !got.Won {
+				c.ID[31]++
+				*got, _ = begin(background, c)
+			}
+		})
+	}},
+	{"imports over an open attempt", "Import/AttemptUnderWay", func(s *faulty) {
+		s.imports.answers(func(records []store.Record, done *store.Imported) {
+			if *done == (store.Imported{}) {
+				done.Added = len(records)
+			}
+		})
+	}},
 }
