@@ -22,8 +22,7 @@ func (mixed) TableName() string { return "MixedCase" }
 
 // CONTRACT D-2
 func TestAuditPasses(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		store := newStore(t, db)
+	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, store *gormstore.Store) {
 		require.NoError(t, db.AutoMigrate(&charge{}, &posting{}, &mixed{}))
 		require.NoError(t, gormstore.Audit(t.Context(), db, &charge{}, &posting{}, mixed{}))
 		require.NoError(t, store.Validate(t.Context()))

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
@@ -121,53 +122,46 @@ func atOnce[T any](n int, f func(i int) T) []T {
 //
 // CONTRACT M-6, F-1
 func TestClaimRecognisesItsOwnRow(t *testing.T) {
-	t.Parallel()
-	for _, d := range databases {
+	onEvery(t, func(t *testing.T, d database, db *gorm.DB) {
 		if !d.shared {
-			continue // SQLite sends nothing twice, and looks at what is there before it claims
+			return // SQLite sends nothing twice, and looks at what is there before it claims
 		}
-		t.Run(d.name, func(t *testing.T) {
-			st := newStore(t, d.fresh(t)(t))
-			c := command(store.Park)
-			ticket := won(t, st, c)
-			second := try(st.Claim(t.Context(), c)).ok(t)
-			require.True(t, second.Won)
-			require.Equal(t, ticket, second.Record.Ticket)
+		st := newStore(t, db)
+		c := command(store.Park)
+		ticket := won(t, st, c)
+		second := try(st.Claim(t.Context(), c)).ok(t)
+		require.True(t, second.Won)
+		require.Equal(t, ticket, second.Record.Ticket)
 
-			require.NoError(t, st.Complete(t.Context(), ticket, paid()))
-			third := try(st.Claim(t.Context(), c)).ok(t)
-			require.False(t, third.Won, "what is over is not won")
-		})
-	}
+		require.NoError(t, st.Complete(t.Context(), ticket, paid()))
+		third := try(st.Claim(t.Context(), c)).ok(t)
+		require.False(t, third.Won, "what is over is not won")
+	})
 }
 
 // So does a takeover: the operation is continued at once, and not after another lease.
 //
 // CONTRACT X-15, F-1
 func TestTakeoverRecognisesItself(t *testing.T) {
-	t.Parallel()
-	for _, d := range databases {
+	onEvery(t, func(t *testing.T, d database, db *gorm.DB) {
 		if !d.shared {
-			continue
+			return
 		}
-		t.Run(d.name, func(t *testing.T) {
-			db := d.fresh(t)(t)
-			st := newStore(t, db)
-			c := command(store.Resume)
-			won(t, st, c) // an attempt that has committed, and is lost
-			advance(t, db, 2*lease)
-			repeat := again(c)
-			for range 2 {
-				segments, claimed, err := st.Resume(t.Context(), repeat)
-				require.NoError(t, err)
-				require.True(t, claimed.Won)
-				require.NotNil(t, segments)
-				require.Equal(t, 2, claimed.Record.Attempts)
-			}
-			segments, claimed, err := st.Resume(t.Context(), again(c))
+		st := newStore(t, db)
+		c := command(store.Resume)
+		won(t, st, c) // an attempt that has committed, and is lost
+		advance(t, db, 2*lease)
+		repeat := again(c)
+		for range 2 {
+			segments, claimed, err := st.Resume(t.Context(), repeat)
 			require.NoError(t, err)
-			require.False(t, claimed.Won, "its lease runs")
-			require.Nil(t, segments)
-		})
-	}
+			require.True(t, claimed.Won)
+			require.NotNil(t, segments)
+			require.Equal(t, 2, claimed.Record.Attempts)
+		}
+		segments, claimed, err := st.Resume(t.Context(), again(c))
+		require.NoError(t, err)
+		require.False(t, claimed.Won, "its lease runs")
+		require.Nil(t, segments)
+	})
 }

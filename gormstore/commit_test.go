@@ -106,12 +106,11 @@ func (r *replicated) waitingWith(statement string) (pid int) {
 func commit(t *testing.T, st *gormstore.Store, c store.Claim, wait time.Duration) (outcome chan error) {
 	t.Helper()
 	tx, ctx := beginRow(t, st, c)
-	outcome = make(chan error, 1)
-	go func() {
+	outcome = later(func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
 		defer cancel()
-		outcome <- seal(ctx, tx, paid(), false)
-	}()
+		return seal(ctx, tx, paid(), false)
+	})
 	return outcome
 }
 
@@ -120,10 +119,16 @@ func requireNotWon(t *testing.T, st *gormstore.Store, c store.Claim) store.Claim
 	t.Helper()
 	claimed := try(st.Claim(t.Context(), again(c))).ok(t)
 	require.False(t, claimed.Won)
-	tx, other, err := st.Begin(t.Context(), again(c))
+	require.False(t, repeated(t, st, c).Won)
+	return claimed
+}
+
+// repeated is a repeat of a Rollback attempt, which gets no transaction.
+func repeated(t *testing.T, st *gormstore.Store, c store.Claim) store.Claimed {
+	t.Helper()
+	tx, claimed, err := st.Begin(t.Context(), again(c))
 	require.NoError(t, err)
 	require.Nil(t, tx)
-	require.False(t, other.Won)
 	return claimed
 }
 

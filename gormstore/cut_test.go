@@ -65,6 +65,11 @@ func TestCommitIsCutOff(t *testing.T) {
 		direct := newStore(t, cut.db) // the pool of the other one may still hold a connection that was cut
 		effects := 0
 		isCommit := sendsCommit(way)
+		committed := func(t *testing.T, c store.Claim) {
+			t.Helper()
+			effects++
+			requireCompleted(t, direct, c, paid())
+		}
 
 		t.Run("before it reaches the server", func(t *testing.T) {
 			c := command(store.Rollback)
@@ -90,8 +95,7 @@ func TestCommitIsCutOff(t *testing.T) {
 				return
 			}
 			require.NoError(t, err, "it is read back")
-			effects++
-			requireCompleted(t, direct, c, paid())
+			committed(t, c)
 		})
 
 		t.Run("before its answer arrives", func(t *testing.T) {
@@ -99,8 +103,7 @@ func TestCommitIsCutOff(t *testing.T) {
 			answer, _ := once(func(toServer bool, chunk []byte) bool { return !toServer && isCommitted(chunk) })
 			cut.begins(answer)
 			require.NoError(t, <-commit(t, cut.store, c, 30*time.Second), "it is read back")
-			effects++
-			requireCompleted(t, direct, c, paid())
+			committed(t, c)
 		})
 
 		t.Run("and the server cannot be reached any more", func(t *testing.T) {
@@ -121,8 +124,7 @@ func TestCommitIsCutOff(t *testing.T) {
 			if _, err := direct.Find(t.Context(), c.ID); errors.Is(err, store.ErrNotFound) {
 				return // the server has noticed the cut first
 			}
-			effects++
-			requireCompleted(t, direct, c, paid())
+			committed(t, c)
 		})
 
 		t.Run("and the network swallows its answer", func(t *testing.T) {
@@ -142,8 +144,7 @@ func TestCommitIsCutOff(t *testing.T) {
 			require.EqualValues(t, 1, commits.Load())
 			close(release)
 			cut.set(nil)
-			effects++
-			requireCompleted(t, direct, c, paid())
+			committed(t, c)
 		})
 
 		// A pooler or a failing server may speak up after the COMMIT.
@@ -158,8 +159,7 @@ func TestCommitIsCutOff(t *testing.T) {
 					return copy(chunk[:cap(chunk)], errorResponse(state)), true
 				})
 				require.NoError(t, <-commit(t, cut.store, c, 30*time.Second), "it is read back")
-				effects++
-				requireCompleted(t, direct, c, paid())
+				committed(t, c)
 			})
 		}
 

@@ -25,8 +25,7 @@ func slow(db *gorm.DB) string {
 //
 // CONTRACT X-1
 func TestDeadlineEndsStatements(t *testing.T) {
-	transactions(t, func(t *testing.T, db *gorm.DB) {
-		store := newStore(t, db)
+	onStores(t, transactionKinds, func(t *testing.T, db *gorm.DB, store *gormstore.Store) {
 		own := func(ctx context.Context) context.Context {
 			ctx, cancel := context.WithTimeout(ctx, time.Hour)
 			t.Cleanup(cancel)
@@ -110,8 +109,7 @@ func TestServerEndsAttemptsOfKilledClients(t *testing.T) {
 		victim := newStore(t, way.of(t, openPostgres(t, p.url, 4)))
 		c := command(core.Rollback)
 		tx, ctx := beginRow(t, victim, c)
-		ended := make(chan error, 1)
-		go func() { ended <- gormstore.Tx(ctx).Exec(slow(db)).Error }()
+		ended := later(func() error { return gormstore.Tx(ctx).Exec(slow(db)).Error })
 		sessions(t, db, 1, "wait_event = 'PgSleep'")
 
 		p.cut()

@@ -27,14 +27,8 @@ import (
 var ways = map[string]func(tx *gorm.DB, statement string) error{
 	"Exec": func(tx *gorm.DB, statement string) error { return tx.Exec(statement).Error },
 	"Raw":  func(tx *gorm.DB, statement string) error { return tx.Raw(statement).Scan(&[]string{}).Error },
-	"Rows": func(tx *gorm.DB, statement string) error {
-		rows, err := tx.Raw(statement).Rows()
-		if err == nil {
-			_ = rows.Close()
-		}
-		return err
-	},
-	"Row": func(tx *gorm.DB, statement string) error { return tx.Raw(statement).Row().Scan(new(string)) },
+	"Rows": func(tx *gorm.DB, statement string) error { return closed(tx.Raw(statement).Rows()) },
+	"Row":  func(tx *gorm.DB, statement string) error { return tx.Raw(statement).Row().Scan(new(string)) },
 	"Connection": func(tx *gorm.DB, statement string) error {
 		return tx.Connection(func(tx *gorm.DB) error { return tx.Exec(statement).Error })
 	},
@@ -42,33 +36,36 @@ var ways = map[string]func(tx *gorm.DB, statement string) error{
 		return tx.Transaction(func(tx *gorm.DB) error { return tx.Exec(statement).Error })
 	},
 	"SQLTx, Exec": func(tx *gorm.DB, statement string) error {
-		handle, _ := gormstore.SQLTx(tx.Statement.Context)
-		_, err := handle.ExecContext(tx.Statement.Context, statement)
-		return err
+		return err2(sqlTx(tx).ExecContext(tx.Statement.Context, statement))
 	},
 	"SQLTx, Query": func(tx *gorm.DB, statement string) error {
-		handle, _ := gormstore.SQLTx(tx.Statement.Context)
-		rows, err := handle.QueryContext(tx.Statement.Context, statement)
-		if err == nil {
-			_ = rows.Close()
-		}
-		return err
+		return closed(sqlTx(tx).QueryContext(tx.Statement.Context, statement))
+	},
+	"SQLTx, QueryRow": func(tx *gorm.DB, statement string) error {
+		return sqlTx(tx).QueryRowContext(tx.Statement.Context, statement).Scan(new(string))
 	},
 	"PgxTx, Exec": func(tx *gorm.DB, statement string) error {
 		handle, _ := gormstore.PgxTx(tx.Statement.Context)
-		_, err := handle.Exec(tx.Statement.Context, statement)
-		return err
+		return err2(handle.Exec(tx.Statement.Context, statement))
 	},
 	"PgxTx, SendBatch": func(tx *gorm.DB, statement string) error {
 		handle, _ := gormstore.PgxTx(tx.Statement.Context)
-		var batch pgx.Batch
-		batch.Queue(statement)
-		return handle.SendBatch(tx.Statement.Context, &batch).Close()
+		return inBatch(tx.Statement.Context, handle, statement)
 	},
-	"SQLTx, QueryRow": func(tx *gorm.DB, statement string) error {
-		handle, _ := gormstore.SQLTx(tx.Statement.Context)
-		return handle.QueryRowContext(tx.Statement.Context, statement).Scan(new(string))
-	},
+}
+
+// sqlTx is the attempt's transaction as plain SQL.
+func sqlTx(tx *gorm.DB) gormstore.DBTX {
+	handle, _ := gormstore.SQLTx(tx.Statement.Context)
+	return handle
+}
+
+// closed is the error of a query, whose rows nobody reads.
+func closed(rows *sql.Rows, err error) error {
+	if err == nil {
+		err = errors.Join(rows.Err(), rows.Close())
+	}
+	return err
 }
 
 // endings are statements that end or replace a transaction.
@@ -85,17 +82,17 @@ type work func(tx *gorm.DB) error
 var attempts = map[string]func(t *testing.T, db *gorm.DB, do work, first ...func()) error{
 	"attempt": attempt,
 	"step": func(t *testing.T, db *gorm.DB, do work, first ...func()) error {
-		return inStep(t, db, do, false, first...)
+		return inStep(t, db, do, false, first)
 	},
 	"step behind a call": func(t *testing.T, db *gorm.DB, do work, first ...func()) error {
-		return inStep(t, db, do, true, first...)
+		return inStep(t, db, do, true, first)
 	},
 	"message": func(t *testing.T, db *gorm.DB, do work, _ ...func()) error {
 		return newInbox(t, db, stockInbox).Process(t.Context(), message(), do)
 	},
 }
 
-func inStep(t *testing.T, db *gorm.DB, do work, behindCall bool, first ...func()) error {
+func inStep(t *testing.T, db *gorm.DB, do work, behindCall bool, first []func()) error {
 	st := newStore(t, db)
 	prepare(t, st, first)
 	segments, _ := resume(t, st, command(core.Resume))
@@ -140,8 +137,7 @@ func TestHandlersCannotEndTheirTransaction(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		for name, run := range attempts {
 			t.Run(name, func(t *testing.T) {
-				db := db
-				require.NoError(t, db.Exec("DELETE FROM effects").Error)
+				execute(t, db, "DELETE FROM effects")
 				require.NoError(t, run(t, db, func(tx *gorm.DB) error {
 					require.NoError(t, stock(tx))
 					for way, send := range ways {
@@ -169,8 +165,7 @@ func TestHandlersMayUseSavepoints(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		for name, run := range attempts {
 			t.Run(name, func(t *testing.T) {
-				db := db
-				require.NoError(t, db.Exec("DELETE FROM effects").Error)
+				execute(t, db, "DELETE FROM effects")
 				require.NoError(t, run(t, db, func(tx *gorm.DB) error {
 					undone := errors.New("undone")
 					require.ErrorIs(t, tx.Transaction(func(tx *gorm.DB) error { return errors.Join(stock(tx), undone) }), undone)
@@ -196,15 +191,21 @@ func (h hidden) RewriteQuery(context.Context, *pgx.Conn, string, []any) (string,
 	return string(h), nil, nil
 }
 
-// smuggle sends a statement past the library.
-func smuggle(tx *gorm.DB, statement string) error {
+// smuggle sends statements past the library, until one fails.
+func smuggle(tx *gorm.DB, statements ...string) error {
 	ctx := tx.Statement.Context
-	handle, _ := gormstore.SQLTx(ctx)
-	if tx.Name() == "postgres" {
-		_, err := handle.ExecContext(ctx, "SELECT 1", hidden(statement))
-		return err
+	for _, statement := range statements {
+		var err error
+		if tx.Name() == "postgres" {
+			_, err = sqlTx(tx).ExecContext(ctx, "SELECT 1", hidden(statement))
+		} else {
+			err = sqlTx(tx).QueryRowContext(ctx, "SELECT run(?)", statement).Scan(new(sql.NullString))
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return handle.QueryRowContext(ctx, "SELECT run(?)", statement).Scan(new(sql.NullString))
+	return nil
 }
 
 // smuggled are what smuggle ends transactions with. On SQLite a ROLLBACK fails the statement that hides it, and what
@@ -253,9 +254,7 @@ func TestEndedAttemptIsUnknown(t *testing.T) {
 							runs++
 							tx := gormstore.Tx(r.Context())
 							require.NoError(t, stock(tx))
-							for _, statement := range ending {
-								require.NoError(t, smuggle(tx, statement))
-							}
+							require.NoError(t, smuggle(tx, ending...))
 							require.NoError(t, stock(tx))
 							if status != 0 {
 								w.WriteHeader(status)
@@ -396,9 +395,7 @@ func TestEndedStepIsUnknown(t *testing.T) {
 							err := gormstore.StepDo(r.Context(), "work", func(tx *gorm.DB) error {
 								runs++
 								require.NoError(t, stock(tx))
-								for _, statement := range ending {
-									require.NoError(t, smuggle(tx, statement))
-								}
+								require.NoError(t, smuggle(tx, ending...))
 								if errors.Is(failure, errPanic) {
 									panic(errPanic)
 								}
@@ -436,9 +433,7 @@ func TestEndedMessageIsUnknown(t *testing.T) {
 					inbox, m := newInbox(t, db, stockInbox), message()
 					err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
 						require.NoError(t, stock(tx))
-						for _, statement := range ending {
-							require.NoError(t, smuggle(tx, statement))
-						}
+						require.NoError(t, smuggle(tx, ending...))
 						return failure
 					})
 					require.ErrorIs(t, err, gormstore.ErrMessageUnknown)
@@ -488,9 +483,8 @@ func TestEndedAttemptThatFailsInAnotherTransaction(t *testing.T) {
 		st := newStore(t, db)
 		c := command(core.Rollback)
 		tx, ctx := begin(t, st, c)
-		for _, statement := range []string{"ROLLBACK", "BEGIN", "INSERT INTO effects (name) VALUES ('stays')", "COMMIT", "BEGIN"} {
-			require.NoError(t, smuggle(gormstore.Tx(ctx), statement))
-		}
+		require.NoError(t, smuggle(gormstore.Tx(ctx),
+			"ROLLBACK", "BEGIN", "INSERT INTO effects (name) VALUES ('stays')", "COMMIT", "BEGIN"))
 		require.Error(t, smuggle(gormstore.Tx(ctx), "SELECT 1/0"))
 		require.ErrorIs(t, tx.Rollback(), store.ErrEnded)
 		requireState(t, st, c, store.Unknown)
@@ -519,8 +513,7 @@ func TestEndedAttemptThatHasDeletedItsRecord(t *testing.T) {
 				if db.Name() == "sqlite" { // by Exec: the library sees that no statement has failed
 					require.NoError(t, handler.Exec("SELECT run(?)", leave).Error)
 				} else {
-					require.NoError(t, smuggle(handler, "DELETE FROM idempotency_record"))
-					require.NoError(t, smuggle(handler, "COMMIT"))
+					require.NoError(t, smuggle(handler, "DELETE FROM idempotency_record", "COMMIT"))
 				}
 				require.ErrorIs(t, end(tx), store.ErrEnded)
 				require.Equal(t, before+1, countEffects(t, db))
@@ -565,8 +558,7 @@ func TestEndedAttemptWaitsForTheOneThatHasItsKey(t *testing.T) {
 	first, ctx := begin(t, st, c)
 	require.NoError(t, smuggle(gormstore.Tx(ctx), "ROLLBACK"))
 	second, _ := begin(t, st, again(c))
-	ended := make(chan error, 1)
-	go func() { ended <- first.Rollback() }()
+	ended := later(func() error { return first.Rollback() })
 	select {
 	case err := <-ended:
 		require.Fail(t, "it has given up", err)
@@ -588,7 +580,6 @@ func TestRowsAreUndoneWithoutTheirRecord(t *testing.T) {
 				continue // its marker is in another table
 			}
 			t.Run(name, func(t *testing.T) {
-				db := db
 				require.NoError(t, db.Exec("DELETE FROM effects").Error)
 				err := attempts[name](t, db, func(tx *gorm.DB) error {
 					require.NoError(t, stock(tx))

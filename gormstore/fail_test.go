@@ -90,11 +90,10 @@ func cutClaim(t *testing.T, st *gormstore.Store, c store.Claim, arrived func()) 
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	ended := make(chan error, 1)
-	go func() {
+	ended := later(func() error {
 		_, err := st.Claim(ctx, c)
-		ended <- err
-	}()
+		return err
+	})
 	arrived()
 	cancel()
 	require.Error(t, <-ended)
@@ -126,8 +125,7 @@ func TestClaimLandsWhileItIsReleased(t *testing.T) {
 	require.NoError(t, lock.Exec("LOCK TABLE idempotency_record IN ACCESS EXCLUSIVE MODE").Error)
 	cutClaim(t, victim, c, func() { sessions(t, db, 1, "wait_event_type = 'Lock'") })
 	require.Error(t, other.Release(soon(t), owner), "it can only be waited for")
-	released := make(chan error, 1)
-	go func() { released <- other.Release(t.Context(), owner) }()
+	released := later(func() error { return other.Release(t.Context(), owner) })
 	sessions(t, db, 2, "wait_event_type = 'Lock'")
 	require.NoError(t, lock.Commit().Error)
 	require.NoError(t, <-released)
@@ -192,8 +190,7 @@ func TestClaimIsReleasedWhileItCommits(t *testing.T) {
 	other := newStore(t, r.admin)
 	owner := store.Ticket{ID: c.ID, Owner: c.Owner}
 	require.Error(t, other.Release(soon(t), owner), "it can only be waited for")
-	released := make(chan error, 1)
-	go func() { released <- other.Release(t.Context(), owner) }()
+	released := later(func() error { return other.Release(t.Context(), owner) })
 	sessions(t, r.admin, 1, "wait_event = 'advisory'")
 	r.abandon()
 	require.NoError(t, <-released)
@@ -203,8 +200,7 @@ func TestClaimIsReleasedWhileItCommits(t *testing.T) {
 // returned is what fn returns. A test fails where it does not, instead of waiting for a standby that is not there.
 func returned(t *testing.T, fn func() error) error {
 	t.Helper()
-	outcome := make(chan error, 1)
-	go func() { outcome <- fn() }()
+	outcome := later(func() error { return fn() })
 	select {
 	case err := <-outcome:
 		return err

@@ -11,7 +11,6 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -29,13 +28,7 @@ func TestDistressIsNoAnswer(t *testing.T) {
 		migrate(t, db)
 		require.NoError(t, db.Exec(failAt).Error)
 		st := newStore(t, db)
-		ends := map[string]func(tx store.Tx) error{
-			"2xx":           func(tx store.Tx) error { return seal(t.Context(), tx, paid(), false) },
-			"4xx":           func(tx store.Tx) error { return seal(t.Context(), tx, refused(), true) },
-			"4xx with rows": func(tx store.Tx) error { return seal(t.Context(), tx, refused(), false) },
-			"5xx":           func(tx store.Tx) error { return tx.Rollback() },
-		}
-		for end, finish := range ends {
+		for end, finish := range answers {
 			for _, state := range []string{
 				"0A000", "53100", "53200", "53300", "53400", "58030", "XX000", "25006", "26000", "42501", "42P01", "08006", "54000",
 			} {
@@ -43,7 +36,7 @@ func TestDistressIsNoAnswer(t *testing.T) {
 				tx, ctx := beginRow(t, st, c)
 				require.Error(t, gormstore.Tx(ctx).Exec(failWith, state).Error)
 				require.Error(t, gormstore.Tx(ctx).First(&effect{}).Error, "aborted")
-				err := finish(tx)
+				err := finish(t, tx)
 				require.ErrorIs(t, err, core.ErrRetryable, "%s, %s", end, state)
 				require.ErrorContains(t, err, state, "the event says why")
 				requireFree(t, st, c, time.Second)
@@ -123,10 +116,7 @@ func TestBrokenConnectionIsNoAnswer(t *testing.T) {
 			_, err := handle.ExecContext(budget, "SELECT pg_sleep(60)")
 			done <- err
 		}()
-		eventually(t, "it sleeps", func() bool {
-			n := query[int](t, db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()")
-			return n > 0
-		})
+		sessions(t, db, 1, "wait_event = 'PgSleep'")
 		cancel() // pgx closes the connection
 		require.Error(t, <-done)
 		require.ErrorIs(t, seal(t.Context(), tx, refused(), true), core.ErrRetryable)

@@ -200,35 +200,25 @@ func (f *flood) nameOf(r *http.Request) string {
 
 // wave sends a command from each of the flooders at once, and those of another principal meanwhile.
 func (f *flood) wave(key func(i int) string) {
-	start := make(chan struct{})
-	var wg sync.WaitGroup
-	for i := range flooders {
-		wg.Go(func() {
-			<-start
-			f.post("alice", key(i))
-		})
-	}
-	wg.Go(func() {
-		<-start
+	atOnce(flooders+1, func(i int) int {
+		if i < flooders {
+			return f.post("alice", key(i))
+		}
 		for i := range bystanders {
 			f.untilCreated("bob", "key-"+strconv.Itoa(i))
 		}
+		return 0
 	})
-	close(start)
-	wg.Wait()
 }
 
 // repeat repeats commands as their clients would, a thousand of them at most.
 func (f *flood) repeat(key func(i int) string) {
-	var wg sync.WaitGroup
-	for client := range 8 {
-		wg.Go(func() {
-			for i := client; i < min(flooders, 1000); i += 8 {
-				f.untilCreated("alice", key(i))
-			}
-		})
-	}
-	wg.Wait()
+	atOnce(8, func(client int) int {
+		for i := client; i < min(flooders, 1000); i += 8 {
+			f.untilCreated("alice", key(i))
+		}
+		return 0
+	})
 }
 
 func (f *flood) untilCreated(subject, key string) {

@@ -135,8 +135,8 @@ func writeGolden(t *testing.T, db *gorm.DB) {
 	})
 	require.Equal(t, http.StatusInternalServerError, w.Code)
 
-	require.NoError(t, goldenInbox(t, db).Process(t.Context(), goldenMessage(), func(*gorm.DB) error { return nil }))
-	require.NoError(t, err2(goldenJournal(t, db).Begin(t.Context(), goldenIntent())))
+	require.NoError(t, newInbox(t, db, stockInbox).Process(t.Context(), goldenMessage(), func(*gorm.DB) error { return nil }))
+	require.NoError(t, err2(newJournal(t, db).Begin(t.Context(), goldenIntent())))
 }
 
 // goldenSteps are the steps of the Resume operations. The second ends with the error.
@@ -156,18 +156,8 @@ func goldenSteps(t *testing.T, r *http.Request, answer error) (ran []string, err
 	return ran, err
 }
 
-func goldenInbox(t *testing.T, db *gorm.DB) *gormstore.Inbox {
-	inbox := try(gormstore.NewInbox(db, gormstore.InboxConfig{Group: "stock", BrokerRetention: 7 * 24 * time.Hour})).ok(t)
-	return inbox
-}
-
 func goldenMessage() gormstore.Message {
 	return gormstore.Message{Source: "payments", ID: "3f8c", Payload: []byte(`{"sku":"tea"}`), Published: time.Now()}
-}
-
-func goldenJournal(t *testing.T, db *gorm.DB) *gormstore.Journal {
-	journal := try(gormstore.NewJournal(db)).ok(t)
-	return journal
 }
 
 func goldenIntent() intents.Entry {
@@ -214,14 +204,13 @@ func readGolden(t *testing.T, db *gorm.DB, file string) {
 	require.Equal(t, []string{"refund " + goldenRefundKey}, steps, "the finished step is not run again")
 	require.Equal(t, before, countEffects(t, db))
 
-	inbox := goldenInbox(t, db)
-	never := func(*gorm.DB) error { t.Error("the message was processed before"); return nil }
-	require.NoError(t, inbox.Process(t.Context(), goldenMessage(), never))
+	inbox := newInbox(t, db, stockInbox)
+	require.NoError(t, inbox.Process(t.Context(), goldenMessage(), never(t)))
 	other := goldenMessage()
 	other.Payload = []byte(`{"sku":"coffee"}`)
-	require.ErrorIs(t, inbox.Process(t.Context(), other, never), gormstore.ErrMessageReused)
+	require.ErrorIs(t, inbox.Process(t.Context(), other, never(t)), gormstore.ErrMessageReused)
 
-	intent, found, err := goldenJournal(t, db).Find(t.Context(), goldenIntent().Intent)
+	intent, found, err := newJournal(t, db).Find(t.Context(), goldenIntent().Intent)
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Equal(t, goldenIntent().Key, intent.Key)

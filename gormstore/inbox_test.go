@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -133,14 +132,13 @@ func TestInboxSimultaneousDeliveries(t *testing.T) {
 	onEvery(t, func(t *testing.T, d database, db *gorm.DB) {
 		inbox, m := newInbox(t, db, stockInbox), message()
 		running, release := make(chan struct{}), make(chan struct{})
-		first := make(chan error, 1)
-		go func() {
-			first <- inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+		first := later(func() error {
+			return inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
 				close(running)
 				<-release
 				return stock(tx)
 			})
-		}()
+		})
 		<-running
 		require.ErrorIs(t, inbox.Process(patient(t), m, never(t)), gormstore.ErrMessageBusy)
 		another := newInbox(t, db, stockInbox)
@@ -173,31 +171,25 @@ func TestInboxStorm(t *testing.T) {
 			if d.shared {
 				inboxes = append(inboxes, newInbox(t, open(t), stockInbox))
 			}
-			var ran atomic.Int32
-			var wg sync.WaitGroup
-			for range messages {
-				m := message()
-				for n := range deliveries {
-					wg.Go(func() {
-						inbox := inboxes[n%len(inboxes)]
-						for {
-							err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
-								ran.Add(1)
-								return stock(tx)
-							})
-							if err == nil {
-								return
-							}
-							// Serializable transactions may fail together; nothing of them stays.
-							if !errors.Is(err, gormstore.ErrMessageBusy) && !errors.Is(err, core.ErrRetryable) {
-								t.Error(err)
-								return
-							}
-						}
-					})
-				}
+			all := make([]gormstore.Message, messages)
+			for i := range all {
+				all[i] = message()
 			}
-			wg.Wait()
+			var ran atomic.Int32
+			for _, err := range atOnce(messages*deliveries, func(i int) error {
+				for {
+					err := inboxes[i%len(inboxes)].Process(t.Context(), all[i/deliveries], func(tx *gorm.DB) error {
+						ran.Add(1)
+						return stock(tx)
+					})
+					// Serializable transactions may fail together; nothing of them stays.
+					if !errors.Is(err, gormstore.ErrMessageBusy) && !errors.Is(err, core.ErrRetryable) {
+						return err
+					}
+				}
+			}) {
+				require.NoError(t, err)
+			}
 			require.Equal(t, messages, countEffects(t, db))
 			require.GreaterOrEqual(t, int(ran.Load()), messages)
 			requireIdle(t, db)
@@ -232,8 +224,7 @@ func TestInboxHandlerFails(t *testing.T) {
 //
 // CONTRACT Q-1
 func TestInboxSwallowedErrors(t *testing.T) {
-	t.Parallel()
-	db := newPostgres(t, 4)
+	db := parallelPostgres(t)
 	inbox := newInbox(t, db, stockInbox)
 	for state, want := range map[string]error{
 		"23505": core.ErrAborted, // COMMIT would roll back and report nothing
@@ -271,8 +262,7 @@ func TestInboxSwallowedErrors(t *testing.T) {
 
 // CONTRACT Q-1
 func TestInboxConsumerIsKilled(t *testing.T) {
-	t.Parallel()
-	db := newPostgres(t, 4)
+	db := parallelPostgres(t)
 	inbox, m := newInbox(t, db, stockInbox), message()
 	err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
 		require.NoError(t, stock(tx))
@@ -397,8 +387,7 @@ func TestInboxWaitsForStandby(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
 	inbox, m := newInbox(t, openPostgres(t, r.URL()+"&synchronous_commit=on", 4), stockInbox), message()
-	first := make(chan error, 1)
-	go func() { first <- inbox.Process(t.Context(), m, stock) }()
+	first := later(func() error { return inbox.Process(t.Context(), m, stock) })
 	require.NoError(t, r.admin.Exec("SELECT pg_terminate_backend(?)", r.waiting()).Error)
 	eventually(t, "the row can be seen", func() bool { return countEffects(t, r.admin) == 1 })
 	requireTimeout(t, inbox.Process(soon(t), m, never(t)), "message")
@@ -582,8 +571,7 @@ func sweepMessages(t *testing.T, st *gormstore.Store) int {
 
 // CONTRACT Q-1, T-3
 func TestInboxSweep(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		st := newStore(t, db)
+	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, st *gormstore.Store) {
 		inbox := newInbox(t, db, stockInbox)
 		for range 5 {
 			require.NoError(t, inbox.Process(t.Context(), message(), stock))
@@ -636,8 +624,7 @@ func TestInboxConfig(t *testing.T) {
 //
 // CONTRACT Q-1
 func TestInboxKeepsAsLongAsTheBroker(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		store := newStore(t, db)
+	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, store *gormstore.Store) {
 		cfg := stockInbox
 		cfg.BrokerRetention = 365 * 24 * time.Hour
 		require.NoError(t, newInbox(t, db, cfg).Process(t.Context(), message(), stock))
@@ -713,8 +700,7 @@ func TestInboxIsCleanedUpByRun(t *testing.T) {
 		Store: st, Policy: core.Policy{Recovery: core.Rollback}, SweepBatch: 2, Observer: events,
 	})).ok(t)
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- module.Run(ctx) }()
+	ended := later(func() error { return module.Run(ctx) })
 	eventually(t, "the last batch is removed", func() bool { return events.last(core.EventSwept).Count == 1 })
 	stop()
 	require.NoError(t, <-ended)

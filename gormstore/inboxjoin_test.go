@@ -120,8 +120,7 @@ func TestInboxFailsInAnAttempt(t *testing.T) {
 //
 // CONTRACT Q-3
 func TestInboxIsBusyInAnAttempt(t *testing.T) {
-	t.Parallel()
-	db := newPostgres(t, 8)
+	db := parallelPostgres(t)
 	hook, inbox, m := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox), message()
 	hook.answers(200, "a", func(ctx context.Context) {
 		require.NoError(t, inbox.Process(ctx, m, stock))

@@ -103,8 +103,7 @@ func TestJournalGivesOneKeyToAll(t *testing.T) {
 
 // CONTRACT C-1
 func TestJournalPlansWithTheCallersRows(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		store := newStore(t, db)
+	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, store *gormstore.Store) {
 		journal := newJournal(t, db)
 		pending := func() (names []string) {
 			entries := try(journal.Pending(t.Context(), "", 10)).ok(t)

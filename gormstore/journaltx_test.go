@@ -100,7 +100,6 @@ func TestAPlannedIntentIsSentUnderItsKeyInAHandlerToo(t *testing.T) {
 			"a background context":  context.WithoutCancel,
 		} {
 			t.Run(name, func(t *testing.T) {
-				db := db
 				store, journal, provider := newStore(t, db), newJournal(t, db), newCharges(t)
 				defer func() { require.NoError(t, store.Close()) }()
 				client := journalClient(t, idemclient.Config{Journal: journal, MaxAttempts: 1})

@@ -14,9 +14,7 @@ import (
 //
 // CONTRACT T-6
 func TestAgesChangeOneAfterTheOther(t *testing.T) {
-	t.Parallel()
-	db := freshPostgres("", false)(t)(t)
-	st := newStore(t, db)
+	db, st := parallelStore(t)
 	const route = "POST /v1/payments"
 	realm := command(store.Park).Realm
 	keep := func(age time.Duration) (store.KeptAge, error) {
@@ -33,11 +31,7 @@ func TestAgesChangeOneAfterTheOther(t *testing.T) {
 		kept, err = keep(40 * time.Hour)
 		done <- err
 	}()
-	eventually(t, "the second waits for the first", func() bool {
-		waiting := query[int](t, db, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "+
-			"wait_event_type = 'Lock'")
-		return waiting == 1
-	})
+	sessions(t, db, 1, "wait_event_type = 'Lock'") // the second waits for the first
 	require.NoError(t, other.Exec("UPDATE idempotency_setting SET value = '3600000000 ' || split_part(value, ' ', 2) || ' 3600000000'"+
 		" WHERE name LIKE 'key_age/%'").Error)
 	require.NoError(t, other.Commit().Error)

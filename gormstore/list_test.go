@@ -25,8 +25,7 @@ SELECT sha256(i::text::bytea), sha256('scope'), substr(sha256((i % 50)::text::by
 //
 // CONTRACT S-5
 func TestListUsesItsIndex(t *testing.T) {
-	t.Parallel()
-	db := freshPostgres("", false)(t)(t)
+	db := parallelPostgres(t)
 	require.NoError(t, db.Exec(strings.ReplaceAll(manyRecords, "OPEN", "2")).Error)
 	require.NoError(t, db.Exec("VACUUM ANALYZE idempotency_record").Error)
 	require.NoError(t, db.Connection(func(one *gorm.DB) error {
@@ -79,8 +78,7 @@ WHERE query LIKE '%class (after)%' AND query LIKE ? AND query NOT LIKE '%pg_stat
 
 // What metrics ask for again and again is read from the index of the open operations, however large the table is.
 func TestSurveyUsesItsIndex(t *testing.T) {
-	t.Parallel()
-	db := freshPostgres("", false)(t)(t)
+	db := parallelPostgres(t)
 	for _, plan := range plansOf(t, db, "count", countArgs("253370764800000000")) {
 		require.Contains(t, plan, "idempotency_record_open", plan)
 	}
@@ -93,8 +91,7 @@ func TestSurveyUsesItsIndex(t *testing.T) {
 
 // What the overview of operators counts is read from the indexes, too.
 func TestCountUsesItsIndex(t *testing.T) {
-	t.Parallel()
-	db := freshPostgres("", false)(t)(t)
+	db := parallelPostgres(t)
 	passed := "(extract(epoch FROM now() - interval '1 s') * 1000000)::bigint"
 	for _, plan := range plansOf(t, db, "count", countArgs(passed)) {
 		require.Contains(t, plan, "idempotency_record_open", plan)

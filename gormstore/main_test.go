@@ -220,6 +220,30 @@ func sqlitePostgres(t *testing.T, run func(t *testing.T, db *gorm.DB)) {
 	onDatabases(t, bothKinds, func(t *testing.T, open func(t *testing.T) *gorm.DB) { run(t, open(t)) })
 }
 
+// onStores is sqlitePostgres, on the named databases, for what needs a store.
+func onStores(t *testing.T, names []string, run func(t *testing.T, db *gorm.DB, st *gormstore.Store)) {
+	t.Helper()
+	t.Parallel()
+	onDatabases(t, names, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
+		run(t, db, newStore(t, db))
+	})
+}
+
+// parallelPostgres is a database of the test's own, for a test that runs beside others.
+func parallelPostgres(t *testing.T) *gorm.DB {
+	t.Helper()
+	t.Parallel()
+	return newPostgres(t, 16)
+}
+
+// parallelStore is parallelPostgres, and a store on it.
+func parallelStore(t *testing.T) (*gorm.DB, *gormstore.Store) {
+	t.Helper()
+	db := parallelPostgres(t)
+	return db, newStore(t, db)
+}
+
 // transactions is sqlitePostgres on transactionKinds.
 func transactions(t *testing.T, run func(t *testing.T, db *gorm.DB)) {
 	t.Helper()
@@ -435,6 +459,13 @@ func requireNothing(t *testing.T, st *gormstore.Store, c store.Claim) {
 func sweep(t *testing.T, st *gormstore.Store, limit int) store.Swept {
 	t.Helper()
 	return try(st.Sweep(t.Context(), limit, store.Window{})).ok(t)
+}
+
+// later runs fn beside the test, and tells what it has returned.
+func later(fn func() error) chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- fn() }()
+	return ended
 }
 
 // eventually waits until something holds that the test cannot be told of.

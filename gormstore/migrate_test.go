@@ -78,9 +78,7 @@ func TestMigrationsAreFiles(t *testing.T) {
 //
 // CONTRACT
 func TestSettlementsNeedNoSequence(t *testing.T) {
-	t.Parallel()
-	db := newPostgres(t, 4)
-	st := newStore(t, db)
+	db, st := parallelStore(t)
 	for range 2 {
 		c := command(store.Park)
 		won(t, st, c)

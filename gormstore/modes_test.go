@@ -28,8 +28,7 @@ func reopen(t *testing.T, db *gorm.DB, config *gorm.Config) *gorm.DB {
 	if db.Name() == "sqlite" {
 		dialector = sqlite.New(sqlite.Config{Conn: pool})
 	}
-	again := try(gorm.Open(dialector, config)).ok(t)
-	return again
+	return try(gorm.Open(dialector, config)).ok(t)
 }
 
 // secretive is an answer whose parts must not appear anywhere but in the store's table.
@@ -46,25 +45,20 @@ func requireWholeLife(t *testing.T, st *gormstore.Store, db *gorm.DB) {
 	ctx := t.Context()
 	c := command(store.Rollback)
 	tx, attempt := begin(t, st, c)
-	handle, ok := gormstore.SQLTx(attempt)
-	require.True(t, ok)
+	handle, _ := gormstore.SQLTx(attempt)
 	require.NoError(t, err2(handle.ExecContext(attempt, "INSERT INTO effects (name) VALUES ('by SQL')")))
 	require.NoError(t, seal(ctx, tx, secretive(), false))
 	requireCompleted(t, st, c, secretive())
-	_, claimed, err := st.Begin(ctx, again(c))
-	require.NoError(t, err)
-	require.Equal(t, secretive().Answer, claimed.Record.Answer)
+	require.Equal(t, secretive().Answer, repeated(t, st, c).Record.Answer)
 
 	c = command(store.Park)
-	claimed = try(st.Claim(ctx, c)).ok(t)
-	require.True(t, claimed.Won)
-	require.NoError(t, st.Renew(ctx, claimed.Record.Ticket, lease))
-	require.NoError(t, st.Complete(ctx, claimed.Record.Ticket, secretive()))
+	ticket := won(t, st, c)
+	require.NoError(t, st.Renew(ctx, ticket, lease))
+	require.NoError(t, st.Complete(ctx, ticket, secretive()))
 	requireCompleted(t, st, c, secretive())
 
 	c = command(store.Park)
-	claimed = try(st.Claim(ctx, c)).ok(t)
-	require.NoError(t, st.Release(ctx, claimed.Record.Ticket))
+	require.NoError(t, st.Release(ctx, won(t, st, c)))
 	requireFree(t, st, c, time.Second)
 
 	advance(t, db, 40*24*time.Hour)
@@ -72,13 +66,8 @@ func requireWholeLife(t *testing.T, st *gormstore.Store, db *gorm.DB) {
 	require.Len(t, unknown, 1, "the one that requireFree has left behind")
 	answer := secretive()
 	decision := store.Settlement{ID: c.ID, Fence: unknown[0].Fence, Answer: &answer, Who: "who", Why: "why"}
-	settled := try(st.Settle(ctx, decision)).ok(t)
-	require.Equal(t, store.Completed, settled.State())
-	for {
-		swept := try(st.Sweep(ctx, 10, store.Window{})).ok(t)
-		if swept == (store.Swept{}) {
-			break
-		}
+	require.Equal(t, store.Completed, try(st.Settle(ctx, decision)).ok(t).State())
+	for sweep(t, st, 10) != (store.Swept{}) {
 	}
 }
 

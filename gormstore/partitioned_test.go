@@ -43,9 +43,7 @@ func Book(tx *gorm.DB, amount int64, now time.Time) (LedgerRow, error) {
 //
 // CONTRACT D-1, D-2
 func TestSecondLineOfAPartitionedTable(t *testing.T) {
-	t.Parallel()
-	db := freshPostgres("", false)(t)(t)
-	store := newStore(t, db)
+	db, store := parallelStore(t)
 	require.NoError(t, db.Exec("CREATE TABLE ledger_rows (operation_id varchar(64) NOT NULL, booked_at timestamptz NOT NULL, "+
 		"amount bigint, UNIQUE (operation_id, booked_at)) PARTITION BY RANGE (booked_at)").Error)
 	require.NoError(t, db.Exec("CREATE TABLE ledger_all PARTITION OF ledger_rows DEFAULT").Error)

@@ -54,8 +54,7 @@ func isAside(t *testing.T, db *gorm.DB, id core.ID) (aside bool) {
 //
 // CONTRACT T-4, X-8
 func TestPatrolWaitsForClaims(t *testing.T) {
-	t.Parallel()
-	db := freshPostgres("", false)(t)(t)
+	db := parallelPostgres(t)
 	forget := func(names ...string) func(t *testing.T) {
 		return func(t *testing.T) {
 			require.NoError(t, db.Exec("DELETE FROM idempotency_setting WHERE name IN ?", names).Error)
@@ -95,9 +94,7 @@ func TestPatrolWaitsForClaims(t *testing.T) {
 //
 // CONTRACT T-4
 func TestPatrolStopsAtALock(t *testing.T) {
-	t.Parallel()
-	db := freshPostgres("", false)(t)(t)
-	store := newStore(t, db)
+	db, store := parallelStore(t)
 	first, second, third := claimedBefore(t, db, 50*time.Second), claimedBefore(t, db, 40*time.Second), claimedBefore(t, db, 30*time.Second)
 	for _, end := range []func(tx *gorm.DB) *gorm.DB{(*gorm.DB).Rollback, (*gorm.DB).Commit} {
 		tx := opened(t, db)
@@ -118,8 +115,7 @@ func TestPatrolStopsAtALock(t *testing.T) {
 //
 // CONTRACT T-4, T-5
 func TestPatrolAfterTheClockWentBack(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		st := newStore(t, db)
+	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, st *gormstore.Store) {
 		win := func() core.ID {
 			c := command(core.Park)
 			c.Retention = store.DefaultRetention
@@ -142,9 +138,7 @@ func TestPatrolAfterTheClockWentBack(t *testing.T) {
 //
 // CONTRACT T-4
 func TestPatrolAnnouncesItsLimit(t *testing.T) {
-	t.Parallel()
-	db := freshPostgres("", false)(t)(t)
-	store := newStore(t, db)
+	db, store := parallelStore(t)
 	hidden := opened(t, db)
 	id := claimedBefore(t, hidden, time.Minute)
 	sweepOnce(t, store) // announces, notes, and waits
@@ -166,9 +160,7 @@ func TestPatrolAnnouncesItsLimit(t *testing.T) {
 //
 // CONTRACT T-3
 func TestPatrolSaysThatItIsHeldUp(t *testing.T) {
-	t.Parallel()
-	db := freshPostgres("", false)(t)(t)
-	st := newStore(t, db)
+	db, st := parallelStore(t)
 	heldUp := func() time.Duration {
 		t.Helper()
 		swept := sweep(t, st, 100)

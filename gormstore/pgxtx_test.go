@@ -44,10 +44,15 @@ func openPool(t *testing.T, address string, tracer pgx.QueryTracer) *gorm.DB {
 	return gormOver(t, newPool(t, address, tracer))
 }
 
-func newPool(t *testing.T, address string, tracer pgx.QueryTracer) *pgxpool.Pool {
+func newPool(
+	t *testing.T, address string, tracer pgx.QueryTracer, connected ...func(context.Context, *pgx.Conn) error,
+) *pgxpool.Pool {
 	t.Helper()
 	config := try(pgxpool.ParseConfig(address)).ok(t)
 	config.MaxConns, config.ConnConfig.Tracer = 16, tracer
+	if len(connected) > 0 {
+		config.AfterConnect = connected[0]
+	}
 	below := try(pgxpool.NewWithConfig(t.Context(), config)).ok(t)
 	t.Cleanup(below.Close)
 	return below
@@ -63,6 +68,16 @@ func gormOver(t *testing.T, below *pgxpool.Pool) *gorm.DB {
 }
 
 const addRow = "INSERT INTO effects (name) VALUES ($1)"
+
+// inBatch sends one statement as a batch.
+func inBatch(ctx context.Context, tx interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}, text string, args ...any,
+) error {
+	var batch pgx.Batch
+	batch.Queue(text, args...)
+	return tx.SendBatch(ctx, &batch).Close()
+}
 
 // pgxWrites are the ways in which a handler may write through PgxTx: each adds two rows.
 var pgxWrites = map[string]func(ctx context.Context, tx gormstore.PgxDBTX) error{
@@ -235,9 +250,7 @@ func TestPgxTxRefusesTransactionControl(t *testing.T) {
 			require.ErrorIs(t, rows.Err(), err, "pgx.CollectRows looks there")
 			rows.Close()
 			require.ErrorContains(t, tx.QueryRow(ctx, "SELECT 1", hidden(ending)).Scan(new(int)), "a handler must not end")
-			batch = pgx.Batch{}
-			batch.Queue("SELECT 1", hidden(ending))
-			require.ErrorContains(t, tx.SendBatch(ctx, &batch).Close(), "a handler must not end")
+			require.ErrorContains(t, inBatch(ctx, tx, "SELECT 1", hidden(ending)), "a handler must not end")
 		}
 		require.NoError(t, err2(tx.Exec(ctx, addRow, "a")))
 	}))
@@ -254,22 +267,13 @@ func TestPgxTxNoticesTheEnd(t *testing.T) {
 		for way, send := range map[string]func(ctx context.Context, tx gormstore.PgxDBTX) error{
 			"exec":  func(ctx context.Context, tx gormstore.PgxDBTX) error { return err2(tx.Exec(ctx, "innocent")) },
 			"query": func(ctx context.Context, tx gormstore.PgxDBTX) error { return err2(tx.Query(ctx, "innocent")) },
-			"batch": func(ctx context.Context, tx gormstore.PgxDBTX) error {
-				var batch pgx.Batch
-				batch.Queue("innocent")
-				return tx.SendBatch(ctx, &batch).Close()
-			},
+			"batch": func(ctx context.Context, tx gormstore.PgxDBTX) error { return inBatch(ctx, tx, "innocent") },
 		} {
 			t.Run(ending+", "+way, func(t *testing.T) {
 				t.Parallel()
-				address := pgtest.URL(t)
-				config := try(pgxpool.ParseConfig(address)).ok(t)
-				config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
-					_, err := c.Prepare(ctx, "innocent", ending)
-					return err
-				}
-				below := try(pgxpool.NewWithConfig(t.Context(), config)).ok(t)
-				t.Cleanup(below.Close)
+				below := newPool(t, pgtest.URL(t), nil, func(ctx context.Context, c *pgx.Conn) error {
+					return err2(c.Prepare(ctx, "innocent", ending))
+				})
 				db := gormOver(t, below)
 				migrate(t, db)
 				module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
@@ -445,11 +449,7 @@ func TestPanicInAnArgument(t *testing.T) {
 		"PgxTx row": func(ctx context.Context, tx gormstore.PgxDBTX, value any) error {
 			return tx.QueryRow(ctx, add, value).Scan(new(int64))
 		},
-		"PgxTx batch": func(ctx context.Context, tx gormstore.PgxDBTX, value any) error {
-			var batch pgx.Batch
-			batch.Queue(add, value)
-			return tx.SendBatch(ctx, &batch).Close()
-		},
+		"PgxTx batch": func(ctx context.Context, tx gormstore.PgxDBTX, value any) error { return inBatch(ctx, tx, add, value) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

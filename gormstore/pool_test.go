@@ -39,11 +39,10 @@ func TestRepeatDoesNotWaitInACrowd(t *testing.T) {
 				running = append(running, tx)
 			}
 			waiting, giveUp := context.WithCancel(t.Context())
-			another := make(chan error, 1)
-			go func() {
+			another := later(func() error {
 				_, _, err := st.Begin(waiting, crowdClaim("c"))
-				another <- err
-			}()
+				return err
+			})
 			bounded, cancel := context.WithTimeout(t.Context(), 30*time.Second) // no slot gets free
 			defer cancel()
 			repeat := first

@@ -74,8 +74,7 @@ func TestReferencesOfEachRecovery(t *testing.T) {
 
 // However many references there are, a sweep reads only those of its records.
 func TestSweepFindsReferencesByTheirIndex(t *testing.T) {
-	t.Parallel()
-	db := freshPostgres("", false)(t)(t)
+	db := parallelPostgres(t)
 	require.NoError(t, db.Exec(`INSERT INTO idempotency_reference
 SELECT sha256(i::text::bytea), 'amount', (i % 1000)::text, substr(sha256('realm'), 1, 24), now() FROM generate_series(1, 50000) i`).Error)
 	require.NoError(t, db.Exec("VACUUM ANALYZE idempotency_reference").Error)

@@ -23,6 +23,14 @@ BEGIN
 	RETURN n;
 END $$`
 
+// answers are how an attempt ends with what its handler answers.
+var answers = map[string]func(t *testing.T, tx store.Tx) error{
+	"2xx":           func(t *testing.T, tx store.Tx) error { return seal(t.Context(), tx, paid(), false) },
+	"4xx":           func(t *testing.T, tx store.Tx) error { return seal(t.Context(), tx, refused(), true) },
+	"4xx with rows": func(t *testing.T, tx store.Tx) error { return seal(t.Context(), tx, refused(), false) },
+	"5xx":           func(_ *testing.T, tx store.Tx) error { return tx.Rollback() },
+}
+
 // Errors that ask for a repeat of the whole command, in all the ways in which a handler can get one and swallow it.
 //
 // CONTRACT X-0
@@ -39,28 +47,20 @@ func TestRetryableErrors(t *testing.T) {
 			third = "SELECT fail_at(n, 3, $1) FROM generate_series(1, 3) n"
 		)
 		failures := map[string]func(ctx context.Context, state string) error{
-			"Exec": func(ctx context.Context, state string) error {
-				return gormstore.Tx(ctx).Exec(first, state).Error
-			},
+			"Exec": func(ctx context.Context, state string) error { return gormstore.Tx(ctx).Exec(first, state).Error },
 			"Scan": func(ctx context.Context, state string) error {
-				var n []int
-				return gormstore.Tx(ctx).Raw(third, state).Scan(&n).Error
+				return gormstore.Tx(ctx).Raw(third, state).Scan(&[]int{}).Error
 			},
 			"Find": func(ctx context.Context, state string) error {
-				var rows []effect
 				return gormstore.Tx(ctx).Table("generate_series(1, 3) AS e(id)").
-					Where("fail_at(id, 3, ?) > 0", state).Find(&rows).Error
+					Where("fail_at(id, 3, ?) > 0", state).Find(&[]effect{}).Error
 			},
 			"in a savepoint": func(ctx context.Context, state string) error {
-				return gormstore.Tx(ctx).Transaction(func(tx *gorm.DB) error {
-					var n []int
-					return tx.Raw(third, state).Scan(&n).Error
-				})
+				return gormstore.Tx(ctx).Transaction(func(tx *gorm.DB) error { return tx.Raw(third, state).Scan(&[]int{}).Error })
 			},
 			"QueryRow": func(ctx context.Context, state string) error {
 				tx, _ := gormstore.SQLTx(ctx)
-				var n int
-				return tx.QueryRowContext(ctx, first, state).Scan(&n)
+				return tx.QueryRowContext(ctx, first, state).Scan(new(int))
 			},
 			"Query": func(ctx context.Context, state string) error {
 				tx, _ := gormstore.SQLTx(ctx)
@@ -74,14 +74,9 @@ func TestRetryableErrors(t *testing.T) {
 				return rows.Err()
 			},
 		}
-		ends := map[string]func(tx store.Tx) error{
-			"answer 2xx": func(tx store.Tx) error { return seal(t.Context(), tx, paid(), false) },
-			"answer 4xx": func(tx store.Tx) error { return seal(t.Context(), tx, refused(), true) },
-			"answer 5xx": func(tx store.Tx) error { return tx.Rollback() },
-		}
 		for how, fail := range failures {
 			t.Run(how, func(t *testing.T) {
-				for end, finish := range ends {
+				for end, finish := range answers {
 					for _, state := range []string{"40001", "40P01", "55P03", "57014"} {
 						if how == "in a savepoint" && !strings.HasPrefix(state, "40") {
 							continue // TestOptionalWorkInASavepoint
@@ -90,7 +85,7 @@ func TestRetryableErrors(t *testing.T) {
 							c := command(store.Rollback)
 							tx, ctx := beginRow(t, st, c)
 							require.ErrorContains(t, fail(ctx, state), state)
-							require.ErrorIs(t, finish(tx), store.ErrRetryable)
+							require.ErrorIs(t, finish(t, tx), store.ErrRetryable)
 							requireFree(t, st, c, time.Second)
 						})
 					}
@@ -104,9 +99,8 @@ func TestRetryableErrors(t *testing.T) {
 				c := command(store.Rollback)
 				tx, ctx := begin(t, st, c)
 				require.Error(t, fail(ctx, "23505"))
-				want := refused()
-				require.NoError(t, seal(t.Context(), tx, want, true), how)
-				requireCompleted(t, st, c, want)
+				require.NoError(t, seal(t.Context(), tx, refused(), true), how)
+				requireCompleted(t, st, c, refused())
 			}
 		})
 	})

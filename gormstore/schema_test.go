@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
@@ -66,41 +65,31 @@ func TestStrayOnAConnection(t *testing.T) {
 				const connections = 4
 				db := openPostgres(t, address, connections)
 				other := openPostgres(t, withPath(t, address, "other"), 2)
-				require.NoError(t, other.Exec("CREATE SCHEMA other").Error)
+				execute(t, other, "CREATE SCHEMA other")
 				require.NoError(t, gormstore.Migrate(t.Context(), other))
 				// A view, because a store that finds a second table is refused.
-				require.NoError(t, other.Exec("ALTER TABLE idempotency_record RENAME TO empty").Error)
-				require.NoError(t, other.Exec("CREATE VIEW idempotency_record AS TABLE empty").Error)
+				execute(t, other, "ALTER TABLE idempotency_record RENAME TO empty", "CREATE VIEW idempotency_record AS TABLE empty")
 				migrate(t, db)
 				st := newStore(t, db)
-				inbox := try(gormstore.NewInbox(db, gormstore.InboxConfig{Group: "g", BrokerRetention: time.Hour})).ok(t)
-				journal := try(gormstore.NewJournal(db)).ok(t)
+				inbox, journal := newInbox(t, db, stockInbox), newJournal(t, db)
 				if when == "after it" {
 					require.ErrorIs(t, err2(st.Find(t.Context(), store.ID{1})), store.ErrNotFound)
 				}
 				elsewhere := openPostgres(t, address, 2) // where nobody has left anything
 
 				parked, transacted, continued := command(store.Park), command(store.Rollback), command(store.Resume)
-				message := gormstore.Message{Source: "s", ID: "m-1", Payload: []byte("paid")}
-				entry := intents.Entry{Intent: "order-1", Key: intents.NewKey()}
-				processed := 0
-				process := func() {
-					require.NoError(t, inbox.Process(t.Context(), message, func(*gorm.DB) error { processed++; return nil }))
-				}
-
-				claimed := try(newStore(t, elsewhere).Claim(t.Context(), parked)).ok(t)
-				require.True(t, claimed.Won)
+				m := message()
+				ticket := won(t, newStore(t, elsewhere), parked)
 				onAll(t, db, connections, stray.set)
-				again1 := try(st.Claim(t.Context(), again(parked))).ok(t)
-				require.False(t, again1.Won, "the key is claimed twice")
-				require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, paid()))
+				require.False(t, try(st.Claim(t.Context(), again(parked))).ok(t).Won, "the key is claimed twice")
+				require.NoError(t, st.Complete(t.Context(), ticket, paid()))
 
 				tx, _ := begin(t, st, transacted)
 				require.NoError(t, seal(t.Context(), tx, paid(), false))
 				resumed(t, st, continued, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})
-				process()
-				begun := try(journal.Begin(t.Context(), entry)).ok(t)
-				require.NoError(t, err2(st.Sweep(t.Context(), 10, store.Window{})))
+				require.NoError(t, inbox.Process(t.Context(), m, func(*gorm.DB) error { return nil }))
+				require.NotEmpty(t, try(journal.Begin(t.Context(), entryOf(t, "order-1", 0))).ok(t).Key)
+				sweepOnce(t, st)
 				require.NoError(t, st.Validate(t.Context()))
 
 				// All of it is where it belongs.
@@ -109,13 +98,9 @@ func TestStrayOnAConnection(t *testing.T) {
 				requireCompleted(t, fresh, transacted, paid())
 				require.Len(t, try(fresh.Steps(t.Context(), continued.ID)).ok(t), 1)
 				for table, want := range map[string]int64{"idempotency_record": 3, "processed_message": 1, "idempotency_intent": 1} {
-					var n int64
-					require.NoError(t, elsewhere.Table("public."+table).Count(&n).Error)
-					require.Equal(t, want, n, table)
+					require.Equal(t, want, query[int64](t, elsewhere, "SELECT count(*) FROM public."+table), table)
 				}
-				process()
-				require.Equal(t, 1, processed)
-				require.NotEmpty(t, begun.Key)
+				requireProcessed(t, inbox, m)
 			})
 		}
 	}
@@ -261,8 +246,7 @@ func TestStatementsNameTheirSchema(t *testing.T) {
 //
 // CONTRACT F-6
 func TestManyFirstUses(t *testing.T) {
-	t.Parallel()
-	db := freshPostgres("", false)(t)(t)
+	db := parallelPostgres(t)
 	for range 30 {
 		st := try(gormstore.New(db)).ok(t)
 		var group sync.WaitGroup

@@ -64,8 +64,7 @@ func requireNothingOpen(t *testing.T, store *gormstore.Store, db *gorm.DB, id co
 //
 // CONTRACT
 func TestNothingIsLeftOpenBehindAnUnknownCommit(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		st := newStore(t, db)
+	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, st *gormstore.Store) {
 		lost := true
 		module := try(core.New(core.Config{
 			Store:  &unsure{st, func(seal store.Seal) bool { return lost && seal.Steps != nil && seal.Steps[0].Name == "reserve" }},
@@ -97,8 +96,7 @@ func TestNothingIsLeftOpenBehindAnUnknownCommit(t *testing.T) {
 //
 // CONTRACT
 func TestNoSegmentOpensBehindTheAttempt(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		store := newStore(t, db)
+	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, store *gormstore.Store) {
 		a := newStepApp(t, store)
 		left := t.Context()
 		var id core.ID

@@ -173,16 +173,12 @@ func TestRecordsThatLose(t *testing.T) {
 			return db.Exec("DELETE FROM idempotency_record WHERE id = ?", c.ID[:]).Error
 		}, false},
 	}
-	ends := map[string]func(tx store.Tx) error{
-		"2xx": func(tx store.Tx) error { return seal(t.Context(), tx, paid(), false) },
-		"4xx": func(tx store.Tx) error { return seal(t.Context(), tx, refused(), true) },
-	}
 	bothWays(t, func(t *testing.T, way way) {
 		for _, level := range []string{"", "&default_transaction_isolation=serializable"} {
 			db := way.fresh(level, false)(t)(t)
 			st := newStore(t, db)
 			for name, stand := range stands {
-				for status, end := range ends {
+				for _, status := range []string{"2xx", "4xx"} {
 					t.Run(strings.TrimPrefix(level, "&")+" "+name+", "+status, func(t *testing.T) {
 						execute(t, db, "DELETE FROM effects", "DELETE FROM idempotency_record", "DROP TABLE IF EXISTS kept")
 						c := command(store.Rollback)
@@ -193,8 +189,7 @@ func TestRecordsThatLose(t *testing.T) {
 						other := db.Begin()
 						require.NoError(t, other.Exec("INSERT INTO idempotency_record SELECT * FROM kept").Error)
 						require.NoError(t, stand.write(other, c))
-						ended := make(chan error, 1)
-						go func() { ended <- end(tx) }()
+						ended := later(func() error { return answers[status](t, tx) })
 						sessions(t, db, 1, "wait_event_type = 'Lock'")
 						require.NoError(t, other.Commit().Error)
 						err := <-ended
@@ -236,9 +231,7 @@ func freeWithStep(t *testing.T, st *gormstore.Store) store.Claim {
 //
 // CONTRACT X-15, M-6
 func TestRecordsThatReplaceAFreeOne(t *testing.T) {
-	t.Parallel()
-	db := newPostgres(t, 4)
-	st := newStore(t, db)
+	db, st := parallelStore(t)
 	for status, answer := range map[int]store.Completion{201: paid(), 402: refused()} {
 		for _, dropped := range []bool{false, true} {
 			t.Run(fmt.Sprint(status, dropped), func(t *testing.T) {

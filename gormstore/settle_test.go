@@ -12,27 +12,38 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore"
 )
+
+// operated is a module with operators.
+func operated(t *testing.T, st *gormstore.Store, policy core.Policy) *core.Module {
+	t.Helper()
+	roles := []core.IssuerRole{{Issuer: "https://issuer.example", Role: "operator"}}
+	return try(core.New(core.Config{Store: st, Policy: policy, OperatorRoles: roles})).ok(t)
+}
+
+// theUnknown is the one operation that somebody has to settle.
+func theUnknown(t *testing.T, db *gorm.DB, st *gormstore.Store) core.ID {
+	t.Helper()
+	advance(t, db, time.Hour)
+	page := try(st.List(t.Context(), store.Query{Unknown: true, Limit: 10})).ok(t)
+	require.Len(t, page, 1)
+	return page[0].ID
+}
 
 // What the history cannot keep is the caller's mistake, not the store's: PostgreSQL has no room for NUL in a text.
 //
 // CONTRACT X-7
 func TestTextOfASettlement(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		st := newStore(t, db)
-		module := try(core.New(core.Config{
-			Store: st, Policy: core.Policy{Recovery: core.Park}, OperatorRoles: []core.IssuerRole{{Issuer: "https://issuer.example", Role: "operator"}},
-		})).ok(t)
-		fail := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
-		require.Equal(t, http.StatusBadGateway, serve(t, module, "k-1", fail).Code)
-		advance(t, db, time.Hour)
-		page := try(st.List(t.Context(), store.Query{Unknown: true, Limit: 10})).ok(t)
-		require.Len(t, page, 1)
+	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, st *gormstore.Store) {
+		module := operated(t, st, core.Policy{Recovery: core.Park})
+		require.Equal(t, http.StatusBadGateway, serve(t, module, "k-1", answering(http.StatusBadGateway)).Code)
+		id := theUnknown(t, db, st)
 
 		operator := core.Principal{Issuer: "https://issuer.example", Subject: "o\x00lga\xff", Roles: []string{"operator"}}
 		settle := func(body string) *core.Reply {
 			r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
-			return module.ServeSettle(r, operator, page[0].ID.String())
+			return module.ServeSettle(r, operator, id.String())
 		}
 		for _, reason := range []string{`a\u0000b`, "a\xffb"} {
 			reply := settle(`{"outcome":"not_applied","reason":"` + reason + `"}`)
@@ -47,24 +58,19 @@ func TestTextOfASettlement(t *testing.T) {
 
 // CONTRACT X-10
 func TestHistoryKeepsWhatUndidIt(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		st := newStore(t, db)
-		module := try(core.New(core.Config{
-			Store: st, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1}, OperatorRoles: []core.IssuerRole{{Issuer: "https://issuer.example", Role: "operator"}},
-		})).ok(t)
+	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, st *gormstore.Store) {
+		module := operated(t, st, core.Policy{Recovery: core.Resume, MaxAttempts: 1})
 		lost := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			require.NoError(t, reserve(r.Context(), nil))
 			require.NoError(t, core.Checkpoint(r.Context()))
 			w.WriteHeader(http.StatusBadGateway)
 		})
 		require.Equal(t, http.StatusConflict, serve(t, module, "k-1", lost).Code)
-		advance(t, db, time.Hour)
-		page := try(st.List(t.Context(), store.Query{Unknown: true, Limit: 10})).ok(t)
-		require.Len(t, page, 1)
+		id := theUnknown(t, db, st)
 		decision := core.Decision{Who: "olga", Why: "the client gave up"}
-		require.ErrorIs(t, err2(module.Settle(t.Context(), page[0].ID, decision)), store.ErrStepsFinished)
+		require.ErrorIs(t, err2(module.Settle(t.Context(), id, decision)), store.ErrStepsFinished)
 		decision.Undone = "reservation 1 was given back"
-		require.NoError(t, err2(module.Settle(t.Context(), page[0].ID, decision)))
+		require.NoError(t, err2(module.Settle(t.Context(), id, decision)))
 		require.Equal(t, decision.Undone, query[string](t, db, "SELECT undone FROM idempotency_settlement"))
 	})
 }

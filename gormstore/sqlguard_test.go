@@ -26,12 +26,7 @@ import (
 var pastSQL = map[string]func(ctx context.Context, pool *sql.DB) error{
 	"exec": func(ctx context.Context, pool *sql.DB) error { return err2(pool.ExecContext(ctx, addRow, "outside")) },
 	"query": func(ctx context.Context, pool *sql.DB) error {
-		rows, err := pool.QueryContext(ctx, addRow+" RETURNING id", "outside")
-		if err == nil {
-			err = rows.Err()
-			_ = rows.Close()
-		}
-		return err
+		return closed(pool.QueryContext(ctx, addRow+" RETURNING id", "outside"))
 	},
 	"query row": func(ctx context.Context, pool *sql.DB) error {
 		return pool.QueryRowContext(ctx, addRow+" RETURNING id", "outside").Scan(new(int64))

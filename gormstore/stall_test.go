@@ -205,17 +205,12 @@ func TestStandbyIsNoBlackHole(t *testing.T) {
 	outcome := commit(t, st, transacted, 30*time.Second)
 	r.waiting()
 	requireHeld(t)
-	completed := make(chan error, 1)
-	go func() {
+	completed := later(func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		completed <- st.Complete(ctx, ticket, paid())
-	}()
-	eventually(t, "the answer waits for the standby", func() bool {
-		waiting := query[int64](t, r.admin, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "+
-			"query LIKE 'UPDATE%'")
-		return waiting == 1
+		return st.Complete(ctx, ticket, paid())
 	})
+	sessions(t, r.admin, 1, "wait_event = 'SyncRep' AND query LIKE 'UPDATE%'")
 	requireHeld(t)
 	r.abandon()
 	require.NoError(t, <-outcome)

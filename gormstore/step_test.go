@@ -156,8 +156,7 @@ func TestStepAfterItsOperationHasEnded(t *testing.T) {
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
-			sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-				store := newStore(t, db)
+			onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, store *gormstore.Store) {
 				a := newStepApp(t, store)
 				w := a.post(func(ctx context.Context) error {
 					require.NoError(t, callProvider(ctx))
@@ -213,8 +212,7 @@ func TestNothingIsOpenInACall(t *testing.T) {
 //
 // CONTRACT X-16
 func TestFailedStepLosesItsSegment(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		store := newStore(t, db)
+	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, store *gormstore.Store) {
 		a := newStepApp(t, store)
 		require.Equal(t, http.StatusInternalServerError, a.post(func(ctx context.Context) error {
 			require.NoError(t, reserve(ctx, nil))

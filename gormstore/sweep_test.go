@@ -30,8 +30,7 @@ const running, tombstone = 1, 4
 //
 // CONTRACT T-3, F-5
 func TestSweepOfPartitions(t *testing.T) {
-	t.Parallel()
-	db := freshPostgres("", false)(t)(t)
+	db := parallelPostgres(t)
 	execute(t, db, append(partitioned, "CREATE TABLE deep PARTITION OF even FOR VALUES WITH (MODULUS 1, REMAINDER 0)")...)
 	st := newStore(t, db)
 	require.NoError(t, st.Validate(t.Context()))
@@ -112,8 +111,7 @@ func TestSweepGoesOnWithoutThePatrol(t *testing.T) {
 //
 // CONTRACT T-3, T-4
 func TestSweepListsWhatIsOpen(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		st := newStore(t, db)
+	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, st *gormstore.Store) {
 		claims := map[core.Recovery]store.Claim{}
 		for _, r := range []core.Recovery{core.Park, core.Resume} {
 			c := command(r)
@@ -141,8 +139,7 @@ func TestSweepListsWhatIsOpen(t *testing.T) {
 //
 // CONTRACT T-3
 func TestSweepPassesOverWhatIsHeld(t *testing.T) {
-	t.Parallel()
-	db := freshPostgres("", false)(t)(t)
+	db := parallelPostgres(t)
 	st, inbox := newStore(t, db), newInbox(t, db, stockInbox)
 	var held store.Claim
 	for range 2 {

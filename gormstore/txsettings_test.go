@@ -145,8 +145,7 @@ func currentSchema(t *testing.T, db *gorm.DB) (name string) {
 //
 // CONTRACT F-5, F-2
 func TestWeakSessionsCommitDurably(t *testing.T) {
-	t.Parallel()
-	db := freshPostgres("", false)(t)(t)
+	db := parallelPostgres(t)
 	require.NoError(t, db.Exec(`CREATE TABLE commits (tab text, setting text)`).Error)
 	require.NoError(t, db.Exec(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
 		$$ BEGIN INSERT INTO commits VALUES (TG_TABLE_NAME, current_setting('synchronous_commit')); RETURN NULL; END $$`).Error)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // users are what an app can have on a database: each can be asked whether the database will do, and refuses to work
@@ -33,38 +32,6 @@ func newUsers(t *testing.T, db *gorm.DB) users {
 	return users{newStore(t, db), newInbox(t, db, stockInbox), newJournal(t, db), db}
 }
 
-func (u users) process(t *testing.T) error {
-	t.Helper()
-	return u.inbox.Process(t.Context(), message(), func(*gorm.DB) error { return nil })
-}
-
-func (u users) begin(t *testing.T) error {
-	t.Helper()
-	_, err := u.journal.Begin(t.Context(), entryOf(t, "order-"+t.Name(), 1))
-	return err
-}
-
-func (u users) plan(t *testing.T) error {
-	t.Helper()
-	return u.db.WithContext(t.Context()).Transaction(func(tx *gorm.DB) error {
-		return u.journal.Plan(tx, "plan-"+t.Name())
-	})
-}
-
-// claim makes the first claim of a recovery.
-func (u users) claim(t *testing.T, r store.Recovery) error {
-	t.Helper()
-	if r != store.Rollback {
-		_, err := u.store.Claim(t.Context(), command(r))
-		return err
-	}
-	tx, _, err := u.store.Begin(t.Context(), command(r))
-	if err == nil {
-		require.NoError(t, tx.Rollback())
-	}
-	return err
-}
-
 // requireRefused checks who refuses the database, for what reason.
 func (u users) requireRefused(t *testing.T, by, why string) {
 	t.Helper()
@@ -76,15 +43,20 @@ func (u users) requireRefused(t *testing.T, by, why string) {
 			require.NoError(t, err, who)
 		}
 	}
-	for _, r := range []store.Recovery{store.Rollback, store.Resume, store.Park} { // an app that does not ask
-		is(u.claim(t, r), "store")
+	ctx := t.Context()
+	tx, _, err := u.store.Begin(ctx, command(store.Rollback)) // an app that does not ask
+	if err == nil {
+		require.NoError(t, tx.Rollback())
 	}
-	is(u.store.Validate(t.Context()), "store")
-	is(u.inbox.Validate(t.Context()), "inbox")
-	is(u.process(t), "inbox")
-	is(u.journal.Validate(t.Context()), "journal")
-	is(u.begin(t), "journal")
-	is(u.plan(t), "journal")
+	is(err, "store")
+	is(err2(u.store.Claim(ctx, command(store.Resume))), "store")
+	is(err2(u.store.Claim(ctx, command(store.Park))), "store")
+	is(u.store.Validate(ctx), "store")
+	is(u.inbox.Validate(ctx), "inbox")
+	is(u.inbox.Process(ctx, message(), func(*gorm.DB) error { return nil }), "inbox")
+	is(u.journal.Validate(ctx), "journal")
+	is(err2(u.journal.Begin(ctx, entryOf(t, "order-"+t.Name(), 1))), "journal")
+	is(u.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return u.journal.Plan(tx, "plan-"+t.Name()) }), "journal")
 }
 
 // partitioned puts the records into partitions; that of even is missing.
@@ -191,18 +163,18 @@ func leastRights(t *testing.T) map[string][]string {
 // CONTRACT F-5
 func TestLeastRights(t *testing.T) {
 	t.Parallel()
-	cluster := pgtest.Own(t) // roles belong to a whole server
-	migrate(t, openPostgres(t, cluster.URL(), 2))
-	connect := func(t *testing.T, role string, grants ...string) *gorm.DB {
+	address := migratedURL(t)
+	admin := openPostgres(t, address, 2)
+	connect := func(t *testing.T, grants ...string) (db *gorm.DB, role string) {
 		t.Helper()
-		cluster.Exec("DROP ROLE IF EXISTS "+role, "CREATE ROLE "+role+" LOGIN PASSWORD 'secret'")
+		role = newRole(t, admin)
+		execute(t, admin, "ALTER ROLE "+role+" LOGIN PASSWORD 'secret'", "GRANT USAGE ON SCHEMA "+currentSchema(t, admin)+" TO "+role)
 		for _, grant := range grants {
-			cluster.Exec("GRANT " + grant + " TO " + role)
+			execute(t, admin, "GRANT "+grant+" TO "+role)
 		}
-		t.Cleanup(func() { cluster.Exec("DROP OWNED BY " + role) })
-		u := try(url.Parse(cluster.URL())).ok(t)
+		u := try(url.Parse(address)).ok(t)
 		u.User = url.UserPassword(role, "secret")
-		return openPostgres(t, u.String(), 4)
+		return openPostgres(t, u.String(), 4), role
 	}
 	work := map[string]func(t *testing.T, db *gorm.DB){
 		"api": func(t *testing.T, db *gorm.DB) {
@@ -255,31 +227,32 @@ func TestLeastRights(t *testing.T) {
 		"consumer": func(ctx context.Context, u users) error { return u.inbox.Validate(ctx) },
 		"client":   func(ctx context.Context, u users) error { return u.journal.Validate(ctx) },
 	}
-	for role, grants := range leastRights(t) {
-		if role == "operator" {
+	for user, grants := range leastRights(t) {
+		if user == "operator" {
 			continue // who reads, and does nothing that could be tried
 		}
-		t.Run(role, func(t *testing.T) { work[role](t, connect(t, role, grants...)) })
-		t.Run(role+" with less", func(t *testing.T) {
-			u := newUsers(t, connect(t, role, grants...))
+		t.Run(user, func(t *testing.T) {
+			db, _ := connect(t, grants...)
+			work[user](t, db)
+		})
+		t.Run(user+" with less", func(t *testing.T) {
+			db, role := connect(t, grants...)
+			u := newUsers(t, db)
 			for _, grant := range grants {
 				if grant == "DELETE ON idempotency_intent" {
 					continue // Sweep's
 				}
-				cluster.Exec("REVOKE " + grant + " FROM " + role)
+				execute(t, admin, "REVOKE "+grant+" FROM "+role)
 				right, table, _ := strings.Cut(grant, " ON ")
-				require.ErrorContains(t, validate[role](t.Context(), u), "the role "+role+" lacks "+right+" on "+table)
-				cluster.Exec("GRANT " + grant + " TO " + role)
+				require.ErrorContains(t, validate[user](t.Context(), u), "the role "+role+" lacks "+right+" on "+table)
+				execute(t, admin, "GRANT "+grant+" TO "+role)
 			}
-			require.NoError(t, validate[role](t.Context(), u))
-		})
-		t.Run(role+" that does not see all rows", func(t *testing.T) {
-			u := newUsers(t, connect(t, role, grants...))
+			require.NoError(t, validate[user](t.Context(), u))
 			_, table, _ := strings.Cut(grants[0], " ON ")
-			cluster.Exec("ALTER TABLE " + table + " ENABLE ROW LEVEL SECURITY")
-			require.ErrorContains(t, validate[role](t.Context(), u), "table "+table+" hides rows from this role")
-			cluster.Exec("ALTER TABLE " + table + " DISABLE ROW LEVEL SECURITY")
-			require.NoError(t, validate[role](t.Context(), u))
+			execute(t, admin, "ALTER TABLE "+table+" ENABLE ROW LEVEL SECURITY")
+			require.ErrorContains(t, validate[user](t.Context(), u), "table "+table+" hides rows from this role")
+			execute(t, admin, "ALTER TABLE "+table+" DISABLE ROW LEVEL SECURITY")
+			require.NoError(t, validate[user](t.Context(), u))
 		})
 	}
 }
@@ -288,8 +261,7 @@ func TestLeastRights(t *testing.T) {
 //
 // CONTRACT F-3
 func TestLimitThatIsChangedAfterNew(t *testing.T) {
-	t.Parallel()
-	db := freshPostgres("", false)(t)(t)
+	db := parallelPostgres(t)
 	pool := try(db.DB()).ok(t)
 	for _, limits := range [][2]int{{0, 4}, {4, 0}, {4, 3}, {4, 9}} {
 		pool.SetMaxOpenConns(limits[0])

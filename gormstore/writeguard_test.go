@@ -37,11 +37,7 @@ var outsideWrites = map[string]func(db *gorm.DB) error{
 		return db.Raw("INSERT INTO effects (name) VALUES ('outside') RETURNING id").Scan(&id).Error
 	},
 	"rows": func(db *gorm.DB) error {
-		rows, err := db.Raw("WITH d AS (SELECT 1) DELETE FROM effects RETURNING id").Rows()
-		if err != nil {
-			return err
-		}
-		return rows.Close()
+		return closed(db.Raw("WITH d AS (SELECT 1) DELETE FROM effects RETURNING id").Rows())
 	},
 	"transaction": func(db *gorm.DB) error {
 		return db.Transaction(func(tx *gorm.DB) error { return tx.Create(&effect{Name: "outside"}).Error })
@@ -53,8 +49,7 @@ var outsideWrites = map[string]func(db *gorm.DB) error{
 
 // CONTRACT X-6
 func TestWriteGuardRefusesWritesOutside(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		store := newStore(t, db)
+	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, store *gormstore.Store) {
 		require.NoError(t, db.Create(&effect{ID: 1, Name: "before"}).Error)
 		for name, write := range outsideWrites {
 			t.Run(name, func(t *testing.T) {
@@ -92,8 +87,7 @@ func TestWriteGuardLogs(t *testing.T) {
 
 // CONTRACT X-6
 func TestWriteGuardLetsPass(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		store := newStore(t, db)
+	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, store *gormstore.Store) {
 		tx, ctx := begin(t, store, command(core.Rollback))
 		inside := gormstore.Tx(ctx)
 		require.NoError(t, inside.Create(&effect{ID: 1, Name: "inside"}).Error)
