@@ -31,33 +31,38 @@ import (
 //
 // CONTRACT M-6, F-1
 func TestFloodOfKeys(t *testing.T) {
-	for _, recovery := range []core.Recovery{core.Rollback, core.Park, core.Resume} {
-		t.Run(recovery.String(), func(t *testing.T) {
-			t.Parallel()
-			f := newFlood(t, core.Config{Policy: core.Policy{Recovery: recovery}})
-			f.wave(func(i int) string { return "key-" + strconv.Itoa(i) })
-			if recovery == core.Rollback {
-				pool := try(f.db.DB()).ok(t)
-				require.Zero(t, pool.Stats().WaitCount, "neither an attempt with a place waits for a connection, nor a look")
-			}
-			f.repeat(func(i int) string { return "key-" + strconv.Itoa(i) })
-			f.requireOnce(t)
-		})
-	}
+	floods(t, func(t *testing.T, f *flood) {
+		key := func(i int) string { return "key-" + strconv.Itoa(i) }
+		f.wave(key)
+		if f.recovery == core.Rollback {
+			waited := try(f.db.DB()).ok(t).Stats().WaitCount
+			require.Zero(t, waited, "neither an attempt with a place waits for a connection, nor a look")
+		}
+		f.repeat(key)
+		f.requireOnce(t)
+	})
 }
 
 // As many repeats of one command at once: it is carried out once, and every repeat gets its answer.
 //
 // CONTRACT M-2, M-3, M-6
 func TestFloodOfRepeats(t *testing.T) {
+	floods(t, func(t *testing.T, f *flood) {
+		key := func(int) string { return "one" }
+		f.wave(key)
+		f.repeat(key)
+		f.requireOnce(t)
+		require.Len(t, f.answered, 1+bystanders)
+	})
+}
+
+// floods runs a test with each recovery.
+func floods(t *testing.T, run func(t *testing.T, f *flood)) {
+	t.Helper()
 	for _, recovery := range []core.Recovery{core.Rollback, core.Park, core.Resume} {
 		t.Run(recovery.String(), func(t *testing.T) {
 			t.Parallel()
-			f := newFlood(t, core.Config{Policy: core.Policy{Recovery: recovery}})
-			f.wave(func(int) string { return "one" })
-			f.repeat(func(int) string { return "one" })
-			f.requireOnce(t)
-			require.Len(t, f.answered, 1+bystanders)
+			run(t, newFlood(t, core.Config{Policy: core.Policy{Recovery: recovery}}))
 		})
 	}
 }

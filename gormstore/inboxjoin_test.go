@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -148,26 +149,19 @@ func TestWebhooksTakeOnePlaceEach(t *testing.T) {
 		}
 		store := newStore(t, db)
 		hook, inbox := newWebhook(t, store, core.Rollback), newInbox(t, db, stockInbox)
-		inside, goOn := make(chan struct{}), make(chan struct{})
-		answers := make(chan int)
-		for n := range hooks {
-			go func() {
-				answers <- hook.call(string(rune('a'+n)), func(ctx context.Context) int {
-					inside <- struct{}{}
-					<-goOn
-					if err := inbox.Process(ctx, message(), stock); err != nil {
-						t.Error(err)
-					}
-					return 200
-				}).Code
-			}()
-		}
-		for range hooks {
-			<-inside
-		}
-		close(goOn) // each has its place by now
-		for range hooks {
-			require.Equal(t, 200, <-answers)
+		var inside sync.WaitGroup // each has its place by then
+		inside.Add(hooks)
+		for _, status := range atOnce(hooks, func(n int) int {
+			return hook.call(string(rune('a'+n)), func(ctx context.Context) int {
+				inside.Done()
+				inside.Wait()
+				if inbox.Process(ctx, message(), stock) != nil {
+					return 500
+				}
+				return 200
+			}).Code
+		}) {
+			require.Equal(t, 200, status)
 		}
 		require.Equal(t, hooks, countEffects(t, db))
 	})

@@ -51,13 +51,8 @@ func TestMigrateDoesNotWaitForAttempts(t *testing.T) {
 	db := openPostgres(t, url, 8)
 	require.NoError(t, gormstore.Migrate(t.Context(), db))
 	st := newStore(t, db)
-	tx, claimed, err := st.Begin(t.Context(), command(store.Rollback))
-	require.NoError(t, err)
-	require.True(t, claimed.Won)
-
-	ctx := within(t, 10*time.Second)
-	require.NoError(t, gormstore.Migrate(ctx, openPostgres(t, url, 2)))
-	require.NoError(t, tx.Rollback())
+	begin(t, st, command(store.Rollback))
+	require.NoError(t, gormstore.Migrate(within(t, 10*time.Second), openPostgres(t, url, 2)))
 }
 
 // The files are for other tools: they may run in any order of tools, and more than once.

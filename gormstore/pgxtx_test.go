@@ -473,21 +473,15 @@ func TestPanicInAnArgument(t *testing.T) {
 
 // Over another driver there is no pgx.
 func TestPgxTxWithoutPgx(t *testing.T) {
-	t.Parallel()
-	for name, fresh := range map[string]func(t *testing.T) func(t *testing.T) *gorm.DB{
-		"sqlite": freshSQLite, "postgres wrapped": wrapped.fresh("", false),
-	} {
-		t.Run(name, func(t *testing.T) {
-			store := newStore(t, fresh(t)(t))
-			_, ok := gormstore.PgxTx(t.Context())
-			require.False(t, ok, "no attempt")
-			tx, ctx := begin(t, store, command(core.Rollback))
-			door, ok := gormstore.PgxTx(ctx)
-			require.True(t, ok)
-			require.ErrorContains(t, err2(door.Exec(ctx, "SELECT 1")), "is not over pgx")
-			require.ErrorContains(t, err2(door.Query(ctx, "SELECT 1")), "is not over pgx")
-			require.NoError(t, gormstore.Tx(ctx).Exec("SELECT 1").Error)
-			require.NoError(t, tx.Rollback())
-		})
-	}
+	onStores(t, []string{"sqlite", "postgres wrapped"}, func(t *testing.T, _ *gorm.DB, store *gormstore.Store) {
+		_, ok := gormstore.PgxTx(t.Context())
+		require.False(t, ok, "no attempt")
+		tx, ctx := begin(t, store, command(core.Rollback))
+		door, ok := gormstore.PgxTx(ctx)
+		require.True(t, ok)
+		require.ErrorContains(t, err2(door.Exec(ctx, "SELECT 1")), "is not over pgx")
+		require.ErrorContains(t, err2(door.Query(ctx, "SELECT 1")), "is not over pgx")
+		require.NoError(t, gormstore.Tx(ctx).Exec("SELECT 1").Error)
+		require.NoError(t, tx.Rollback())
+	})
 }

@@ -21,33 +21,21 @@ func TestRepeatDoesNotWaitInACrowd(t *testing.T) {
 	for _, d := range everyWay {
 		t.Run(d.name, func(t *testing.T) {
 			db := d.fresh(t)(t)
-			pool := try(db.DB()).ok(t)
-			pool.SetMaxOpenConns(3) // two slots on PostgreSQL; SQLite has one writer anyway
+			try(db.DB()).ok(t).SetMaxOpenConns(3) // two slots on PostgreSQL; SQLite has one writer anyway
 			st := newStore(t, db)
-			slots := map[string]int{"postgres": 2, "sqlite": 1}[db.Name()]
-
-			first := crowdClaim("a")
-			var running []store.Tx
-			for i := range slots {
-				c := first
-				if i > 0 {
-					c = crowdClaim("b")
-				}
-				tx, claimed, err := st.Begin(t.Context(), c)
-				require.NoError(t, err)
-				require.True(t, claimed.Won)
+			first, other := command(core.Rollback), command(core.Rollback)
+			tx, _ := begin(t, st, first)
+			running := []store.Tx{tx}
+			if d.shared {
+				tx, _ := begin(t, st, command(core.Rollback))
 				running = append(running, tx)
 			}
 			waiting, giveUp := context.WithCancel(t.Context())
 			another := later(func() error {
-				_, _, err := st.Begin(waiting, crowdClaim("c"))
+				_, _, err := st.Begin(waiting, other)
 				return err
 			})
-			bounded, cancel := context.WithTimeout(t.Context(), 30*time.Second) // no slot gets free
-			defer cancel()
-			repeat := first
-			repeat.Owner = store.Owner{9}
-			_, claimed, err := st.Begin(bounded, repeat)
+			_, claimed, err := st.Begin(within(t, 30*time.Second), again(first)) // no slot gets free
 			require.NoError(t, err)
 			require.True(t, claimed.Busy)
 
@@ -56,10 +44,7 @@ func TestRepeatDoesNotWaitInACrowd(t *testing.T) {
 			for _, tx := range running {
 				require.NoError(t, tx.Rollback())
 			}
-			tx, claimed, err := st.Begin(t.Context(), crowdClaim("c"))
-			require.NoError(t, err)
-			require.True(t, claimed.Won)
-			require.NoError(t, tx.Rollback())
+			begin(t, st, other)
 		})
 	}
 }
@@ -91,11 +76,4 @@ func TestClaimInLineIsNotSent(t *testing.T) {
 		}
 	}
 	require.Equal(t, 3, sent)
-}
-
-func crowdClaim(key string) store.Claim {
-	p := core.Principal{Issuer: "https://issuer.example", Subject: "alice"}
-	return store.Claim{ID: core.Scoping{}.RecordID(p, key), Owner: store.Owner{1}, Scope: core.Scoping{}.PrincipalScope(p), Method: "POST",
-		Route: "/v1/payments", Recovery: core.Rollback, Hash: store.CommandHash{Version: 1}, Lease: time.Minute,
-		Deadline: time.Minute}
 }

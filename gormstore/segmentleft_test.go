@@ -52,12 +52,7 @@ func readRows(ctx context.Context) error {
 func requireNothingOpen(t *testing.T, store *gormstore.Store, db *gorm.DB, id core.ID) {
 	t.Helper()
 	require.False(t, try(store.InFlight(t.Context(), id)).ok(t), "somebody holds the key")
-	pool := try(db.DB()).ok(t)
-	kept := 0
-	if db.Name() == "sqlite" {
-		kept = 1 // by the owner of the file
-	}
-	require.Equal(t, kept, pool.Stats().InUse)
+	requireIdle(t, db)
 }
 
 // A handler that reads behind a commit of which nothing is known opens a segment once more. It ends with the attempt.
