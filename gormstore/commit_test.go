@@ -286,7 +286,7 @@ func TestCancelledWaitBeginsAgain(t *testing.T) {
 			return errors.Join(err, st.Complete(ctx, claimed.Record.Ticket, paid()))
 		},
 		"an intent": func(ctx context.Context, _, _ *gormstore.Store, db *gorm.DB, _ store.Claim) error {
-			_, err := goldenJournal(t, db).Begin(ctx, goldenIntent())
+			_, err := newJournal(t, db).Begin(ctx, goldenIntent())
 			return err
 		},
 	} {

@@ -63,7 +63,7 @@ func TestMutants(t *testing.T) {
 		for _, m := range group.of {
 			require.False(t, known[m.name], "two mutants have the name %q", m.name)
 			known[m.name] = true
-			for _, test := range strings.Fields(m.fails) {
+			for test := range strings.FieldsSeq(m.fails) {
 				name := m.name
 				if test == "Stress" {
 					name += ", under stress"
