@@ -18,34 +18,15 @@ import (
 //
 // CONTRACT R-1
 func TestContentLengthIsCounted(t *testing.T) {
-	idem := newModule(t, core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
-	p := core.Principal{Issuer: "https://issuer.example", Subject: "customer-1"}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		admitted, reply := idem.Admit(r, "/pay", p)
-		if reply == nil {
-			var attempt *core.Attempt
-			if attempt, reply = idem.Begin(admitted, "/pay", p); attempt != nil {
-				c := attempt.Capture(w)
-				c.Header().Set("Content-Length", r.Header.Get("X-Length"))
-				_, _ = c.WriteString("0123456789")
-				reply = attempt.Finish()
-			}
-		}
-		_ = reply.WriteTo(w)
-	}))
+	a := newApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", r.Header.Get("Idempotency-Key"))
+		_, _ = io.WriteString(w, "0123456789")
+	})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, alice) }))
 	defer server.Close()
 	for _, length := range []string{"3", "10"} {
 		for range 2 {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, http.NoBody)
-			require.NoError(t, err)
-			req.Header.Set("Idempotency-Key", "key-"+length)
-			req.Header.Set("X-Length", length)
-			res, err := server.Client().Do(req)
-			require.NoError(t, err)
-			body, err := io.ReadAll(res.Body)
-			require.NoError(t, err)
-			require.NoError(t, res.Body.Close())
-			require.Equal(t, "0123456789", string(body))
+			require.Equal(t, "0123456789", send(t, server, http.NoBody, length).Body.String())
 		}
 	}
 }

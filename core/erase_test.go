@@ -164,6 +164,15 @@ func (a *app) serveErase(p core.Principal, body string) *httptest.ResponseRecord
 	return written(a.t, a.module.ServeErase(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), p))
 }
 
+// eraseApp is an app in which operators erase by commands of their own.
+func eraseApp(t *testing.T, st core.Store, recovery core.Recovery) *app {
+	t.Helper()
+	routes := core.Routes{"POST " + pattern: {Recovery: recovery, Roles: []string{"operator"}}}
+	a := newOpsApp(t, core.Config{Store: st, Routes: routes}, nil)
+	a.handler = func(w http.ResponseWriter, r *http.Request) { _ = a.module.ServeErase(r, operator).WriteTo(w) }
+	return a
+}
+
 // stateOf is the state of alice's k-1.
 func stateOf(t *testing.T, st core.Store) store.State {
 	t.Helper()
@@ -226,10 +235,7 @@ func TestServeErase(t *testing.T) {
 		requireProblem(t, other.serveErase(operator, eraseAlice), http.StatusInternalServerError, core.CodeMisconfigured)
 	})
 	t.Run("only Resume continues an erasure that broke off", func(t *testing.T) {
-		a := newOpsApp(t, core.Config{Store: memstore.New(), Routes: core.Routes{
-			"POST " + pattern: {Recovery: core.Park, Roles: []string{"operator"}},
-		}}, nil)
-		a.handler = func(w http.ResponseWriter, r *http.Request) { _ = a.module.ServeErase(r, operator).WriteTo(w) }
+		a := eraseApp(t, memstore.New(), core.Park)
 		for range 2 { // the key is free
 			requireProblem(t, a.postAs(operator, "e-1", eraseAlice), http.StatusInternalServerError, core.CodeMisconfigured)
 		}
@@ -238,10 +244,7 @@ func TestServeErase(t *testing.T) {
 	// The repeat of an erasure that broke off continues it, under the same key, behind what the attempt before has erased.
 	t.Run("erasure is continued", func(t *testing.T) {
 		store := &erasing{Store: memstore.New(), dies: 3}
-		a := newOpsApp(t, core.Config{Store: store, Routes: core.Routes{
-			"POST " + pattern: {Recovery: core.Resume, Roles: []string{"operator"}},
-		}}, nil)
-		a.handler = func(w http.ResponseWriter, r *http.Request) { _ = a.module.ServeErase(r, operator).WriteTo(w) }
+		a := eraseApp(t, store, core.Resume)
 		broken := a.postAs(operator, "e-1", eraseAlice)
 		requireProblem(t, broken, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
 		require.NotEmpty(t, broken.Header().Get("Retry-After"))
@@ -256,10 +259,7 @@ func TestServeErase(t *testing.T) {
 	})
 	// The open operations of an erasure are named, however many there are: none of its steps has too long a result.
 	t.Run("erasure names all that is open", func(t *testing.T) {
-		a := newOpsApp(t, core.Config{Store: allOpen{memstore.New(), 3000}, Routes: core.Routes{
-			"POST " + pattern: {Recovery: core.Resume, Roles: []string{"operator"}},
-		}}, nil)
-		a.handler = func(w http.ResponseWriter, r *http.Request) { _ = a.module.ServeErase(r, operator).WriteTo(w) }
+		a := eraseApp(t, allOpen{memstore.New(), 3000}, core.Resume)
 		w := a.postAs(operator, "e-1", eraseAlice)
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 		var got struct {

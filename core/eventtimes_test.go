@@ -130,11 +130,8 @@ func TestOneEventEndsAnAttempt(t *testing.T) {
 				}
 				a := newApp(t, cfg, sealed(test.handler))
 				a.postRecovered("k-1", `{}`)
-				var ends []core.Event
+				ends := a.ends()
 				for _, e := range a.events {
-					if e.Kind.EndsAttempt() {
-						ends = append(ends, e)
-					}
 					require.Equal(t, e.Kind.EndsAttempt() && test.broken != "", e.Attempt > 0, e.Kind)
 				}
 				require.Len(t, ends, 1)

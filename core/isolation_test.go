@@ -77,10 +77,7 @@ func TestHangsInRun(t *testing.T) {
 			a := brokenApp(t, cfg, "k-1", "k-2")
 			stop := a.start()
 			time.Sleep(10 * time.Minute)
-			times := map[core.ID]int{}
-			for _, id := range at.all() {
-				times[id]++
-			}
+			times := countOf(&at)
 			require.Equal(t, 1, times[hung], "it is left alone")
 			require.Greater(t, times[core.Scoping{}.RecordID(alice, "k-2")], 1)
 			var hangs int
@@ -98,10 +95,7 @@ func TestHangsInRun(t *testing.T) {
 			close(wake)
 			synctest.Wait()
 			a.runFor(time.Hour)
-			times = map[core.ID]int{}
-			for _, id := range at.all() {
-				times[id]++
-			}
+			times = countOf(&at)
 			require.Greater(t, times[hung], 1, "it has returned, and is asked again")
 		})
 	}

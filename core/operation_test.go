@@ -316,6 +316,8 @@ func unknownApp(t *testing.T, st core.Store) *app {
 // CONTRACT X-7, M-7
 func TestSettlementsAsOperatorsWriteThem(t *testing.T) {
 	id := idOf("k-1")
+	asJSON := http.Header{"Content-Type": {"application/json"}}
+	applied := func(answer string) string { return `{"outcome":"applied","reason":"r","answer":` + answer + `}` }
 	for name, test := range map[string]struct {
 		body   string
 		status int // of the repeat; 0: the settlement is refused
@@ -323,31 +325,24 @@ func TestSettlementsAsOperatorsWriteThem(t *testing.T) {
 		answer string
 		detail string // of the refusal
 	}{
-		"not applied":      {`{"outcome":"not_applied","reason":"r"}`, 418, nil, "", ""},
-		"not applied, nil": {`{"outcome":"not_applied","reason":"r","answer":null}`, 418, nil, "", ""},
-		"applied": {`{"outcome":"applied","reason":"r"}`, 201, http.Header{"Content-Type": {"application/json"}},
-			`{"operation":"` + id + `","status":"settled"}`, ""},
-		"applied, nil": {`{"outcome":"applied","reason":"r","answer":null}`, 201, http.Header{"Content-Type": {"application/json"}},
-			`{"operation":"` + id + `","status":"settled"}`, ""},
-		"a body": {`{"outcome":"applied","reason":"r","answer": {"id":7, "amount":1.10}}`, 201,
-			http.Header{"Content-Type": {"application/json"}}, `{"id":7, "amount":1.10}`, ""},
-		"a body with a status of its own": {`{"outcome":"applied","reason":"r","answer":{"id":7,"status":"paid"}}`, 201,
-			http.Header{"Content-Type": {"application/json"}}, `{"id":7,"status":"paid"}`, ""},
-		"a body with nothing but such a status": {`{"outcome":"applied","reason":"r","answer":{"status":"paid"}}`, 201,
-			http.Header{"Content-Type": {"application/json"}}, `{"status":"paid"}`, ""},
-		"a body with a number as status": {`{"outcome":"applied","reason":"r","answer":{"status":200,"amount":5}}`, 201,
-			http.Header{"Content-Type": {"application/json"}}, `{"status":200,"amount":5}`, ""},
-		"a list":   {`{"outcome":"applied","reason":"r","answer":[1,2]}`, 201, http.Header{"Content-Type": {"application/json"}}, `[1,2]`, ""},
-		"a string": {`{"outcome":"applied","reason":"r","answer":"x"}`, 201, http.Header{"Content-Type": {"application/json"}}, `"x"`, ""},
-		"explicit": {`{"outcome":"applied","reason":"r","answer":{"status":202,"headers":{"location":"/7"},"body":{"id":7}}}`, 202,
+		"not applied":                           {`{"outcome":"not_applied","reason":"r"}`, 418, nil, "", ""},
+		"not applied, nil":                      {`{"outcome":"not_applied","reason":"r","answer":null}`, 418, nil, "", ""},
+		"applied":                               {`{"outcome":"applied","reason":"r"}`, 201, asJSON, `{"operation":"` + id + `","status":"settled"}`, ""},
+		"applied, nil":                          {applied(`null`), 201, asJSON, `{"operation":"` + id + `","status":"settled"}`, ""},
+		"a body":                                {applied(`{"id":7, "amount":1.10}`), 201, asJSON, `{"id":7, "amount":1.10}`, ""},
+		"a body with a status of its own":       {applied(`{"id":7,"status":"paid"}`), 201, asJSON, `{"id":7,"status":"paid"}`, ""},
+		"a body with nothing but such a status": {applied(`{"status":"paid"}`), 201, asJSON, `{"status":"paid"}`, ""},
+		"a body with a number as status":        {applied(`{"status":200,"amount":5}`), 201, asJSON, `{"status":200,"amount":5}`, ""},
+		"a list":                                {applied(`[1,2]`), 201, asJSON, `[1,2]`, ""},
+		"a string":                              {applied(`"x"`), 201, asJSON, `"x"`, ""},
+		"explicit": {applied(`{"status":202,"headers":{"location":"/7"},"body":{"id":7}}`), 202,
 			http.Header{"Content-Type": {"application/json"}, "Location": {"/7"}}, `{"id":7}`, ""},
-		"explicit refusal": {`{"outcome":"applied","reason":"r","answer":{"status":402}}`, 402,
-			http.Header{"Content-Type": {"application/json"}}, "", ""},
-		"explicit text": {`{"outcome":"applied","reason":"r","answer":{"status":200,"headers":{"content-type":"text/plain"},"body":"hi"}}`,
-			200, http.Header{"Content-Type": {"text/plain"}}, "hi", ""},
-		"explicit problem": {`{"outcome":"applied","reason":"r","answer":{"status":422,"headers":{"content-type":"application/problem+json"},"body":"hi"}}`,
-			422, http.Header{"Content-Type": {"application/problem+json"}}, `"hi"`, ""},
-		"a header of the app's own": {`{"outcome":"applied","reason":"r","answer":{"status":200,"headers":{"x-receipt":"7"}}}`, 200,
+		"explicit refusal": {applied(`{"status":402}`), 402, asJSON, "", ""},
+		"explicit text": {applied(`{"status":200,"headers":{"content-type":"text/plain"},"body":"hi"}`), 200,
+			http.Header{"Content-Type": {"text/plain"}}, "hi", ""},
+		"explicit problem": {applied(`{"status":422,"headers":{"content-type":"application/problem+json"},"body":"hi"}`), 422,
+			http.Header{"Content-Type": {"application/problem+json"}}, `"hi"`, ""},
+		"a header of the app's own": {applied(`{"status":200,"headers":{"x-receipt":"7"}}`), 200,
 			http.Header{"Content-Type": {"application/json"}, "X-Receipt": {"7"}}, "", ""},
 
 		"nothing":            {``, 0, nil, "", "want a JSON object"},
@@ -363,13 +358,13 @@ func TestSettlementsAsOperatorsWriteThem(t *testing.T) {
 		"a negative fence":   {`{"outcome":"applied","reason":"r","fence":-1}`, 0, nil, "", "fence: want that of the operation"},
 		"a blank reason":     {`{"outcome":"not_applied","reason":" "}`, 0, nil, "", "reason: is required"},
 		"answer to nothing":  {`{"outcome":"not_applied","reason":"r","answer":{"id":7}}`, 0, nil, "", "answer: "},
-		"a failure":          {`{"outcome":"applied","reason":"r","answer":{"status":500}}`, 0, nil, "", "answer: want a status of 200 to 499"},
-		"informal":           {`{"outcome":"applied","reason":"r","answer":{"status":199}}`, 0, nil, "", "answer: want a status"},
-		"half a status":      {`{"outcome":"applied","reason":"r","answer":{"status":200.5}}`, 0, nil, "", "answer: want a status"},
-		"a negative status":  {`{"outcome":"applied","reason":"r","answer":{"status":-1}}`, 0, nil, "", "answer: want a status"},
-		"lists of headers":   {`{"outcome":"applied","reason":"r","answer":{"status":200,"headers":{"Location":["/7"]}}}`, 0, nil, "", "headers with one string each"},
-		"a forbidden header": {`{"outcome":"applied","reason":"r","answer":{"status":200,"headers":{"Set-Cookie":"a=1"}}}`, 0, nil, "", "answer.headers: only"},
-		"a split header":     {`{"outcome":"applied","reason":"r","answer":{"status":200,"headers":{"Location":"/\r\nSet-Cookie: a"}}}`, 0, nil, "", "answer.headers: only"},
+		"a failure":          {applied(`{"status":500}`), 0, nil, "", "answer: want a status of 200 to 499"},
+		"informal":           {applied(`{"status":199}`), 0, nil, "", "answer: want a status"},
+		"half a status":      {applied(`{"status":200.5}`), 0, nil, "", "answer: want a status"},
+		"a negative status":  {applied(`{"status":-1}`), 0, nil, "", "answer: want a status"},
+		"lists of headers":   {applied(`{"status":200,"headers":{"Location":["/7"]}}`), 0, nil, "", "headers with one string each"},
+		"a forbidden header": {applied(`{"status":200,"headers":{"Set-Cookie":"a=1"}}`), 0, nil, "", "answer.headers: only"},
+		"a split header":     {applied(`{"status":200,"headers":{"Location":"/\r\nSet-Cookie: a"}}`), 0, nil, "", "answer.headers: only"},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			a := unknownApp(t, memstore.New())

@@ -231,12 +231,7 @@ func TestRollbackEndings(t *testing.T) {
 				require.Equal(t, test.first, first.Code)
 			}
 			require.Len(t, a.of(test.event), 1)
-			var ends []core.Event
-			for _, e := range a.events {
-				if e.Kind.EndsAttempt() {
-					ends = append(ends, e)
-				}
-			}
+			ends := a.ends()
 			require.Len(t, ends, 1, "one event says that the attempt has ended")
 			require.Positive(t, ends[0].Attempt)
 			require.Positive(t, ends[0].Recording)

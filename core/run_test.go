@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -51,6 +52,30 @@ func (a *app) of(kind core.EventKind) (events []core.Event) {
 	return events
 }
 
+// postMany sends commands with the keys k-0, k-1 …
+func (a *app) postMany(key string, n int) {
+	a.t.Helper()
+	for i := range n {
+		a.post(key+"-"+strconv.Itoa(i), `{}`)
+	}
+}
+
+// countOf counts how often each item was added.
+func countOf[T comparable](l *list[T]) map[T]int {
+	times := map[T]int{}
+	for _, item := range l.all() {
+		times[item]++
+	}
+	return times
+}
+
+// ends lists the events that end an attempt.
+func (a *app) ends() []core.Event {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(a.events), func(e core.Event) bool { return !e.Kind.EndsAttempt() })
+}
+
 // CONTRACT T-3
 func TestRunSweeps(t *testing.T) {
 	inBubble(t, "Run sweeps in batches", func(t *testing.T) {
@@ -58,9 +83,7 @@ func TestRunSweeps(t *testing.T) {
 		var sweeps list[time.Time]
 		st.on("sweep", func(context.Context) error { sweeps.add(time.Now()); return nil })
 		a := newApp(t, core.Config{Store: st, SweepBatch: 2, SweepEvery: time.Hour}, created)
-		for i := range 5 {
-			a.post("k-"+strconv.Itoa(i), `{}`)
-		}
+		a.postMany("k", 5)
 		stop := a.start()
 		require.Len(t, sweeps.all(), 1, "at once")
 		require.Empty(t, a.of(core.EventSwept), "there is nothing to tell")
@@ -93,9 +116,7 @@ func TestRunSweeps(t *testing.T) {
 	})
 	inBubble(t, "what can be swept is swept, and the error is told once and not with each batch", func(t *testing.T) {
 		a := newApp(t, core.Config{Store: halfSwept{memstore.New()}, SweepBatch: 2, SweepEvery: time.Hour}, created)
-		for i := range 5 {
-			a.post("k-"+strconv.Itoa(i), `{}`)
-		}
+		a.postMany("k", 5)
 		time.Sleep(store.DefaultRetention + time.Minute)
 		a.runFor(time.Minute)
 		var count int
@@ -111,9 +132,7 @@ func TestRunSweeps(t *testing.T) {
 		st := newFaultStore(memstore.New())
 		var sweeps list[time.Time]
 		a := newApp(t, core.Config{Store: st, SweepBatch: 2, SweepEvery: time.Hour}, created)
-		for i := range 5 {
-			a.post("k-"+strconv.Itoa(i), `{}`)
-		}
+		a.postMany("k", 5)
 		time.Sleep(store.DefaultRetention + time.Minute)
 		st.on("sweep", func(context.Context) error {
 			sweeps.add(time.Now())
@@ -127,9 +146,7 @@ func TestRunSweeps(t *testing.T) {
 		require.Equal(t, 12*time.Second, times[2].Sub(times[1]))
 
 		st.on("sweep", func(context.Context) error { time.Sleep(time.Hour); return nil })
-		for i := range 2 {
-			a.post("l-"+strconv.Itoa(i), `{}`)
-		}
+		a.postMany("l", 2)
 		time.Sleep(store.DefaultRetention + time.Minute)
 		stop := a.start()
 		time.Sleep(90 * time.Minute)
@@ -299,10 +316,7 @@ func TestReconcilers(t *testing.T) {
 
 		time.Sleep(4 * time.Minute)
 		stop()
-		times := map[core.ID]int{}
-		for _, id := range asked.all() {
-			times[id]++
-		}
+		times := countOf(&asked)
 		require.Len(t, times, 5, "page after page")
 		for i, id := range ids {
 			require.Equal(t, i == 1 || i == 3, times[id] == 1, "those that are settled are not asked about again")

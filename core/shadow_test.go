@@ -57,56 +57,47 @@ func TestShadow(t *testing.T) {
 		require.False(t, inside, "the handler runs outside any attempt")
 		created(w, r)
 	})
-	pass := func(t *testing.T, key, body string, edits ...func(*http.Request)) {
-		t.Helper()
-		before := seen
-		w := a.post(key, body, edits...)
-		require.Equal(t, http.StatusCreated, w.Code)
-		require.Equal(t, before+1, seen)
-		require.Empty(t, w.Header().Get(core.HeaderResult))
-		require.Empty(t, w.Header().Get("Idempotency-Key"))
+	inURL := func(r *http.Request) { r.URL.RawQuery = "idempotency_key=5" }
+	for _, test := range []struct {
+		name, key, body string
+		edits           []func(*http.Request)
+		told            []string
+		earlier         string // the key that the last event names
+	}{
+		{"a new key", "key-1", `{"amount":1}`, nil, []string{"would_claim"}, ""},
+		{"a repeat", "key-1", `{ "amount": 1 }`, nil, []string{"would_replay"}, ""},
+		{"the key with another command", "key-1", `{"amount":2}`, nil, []string{"would_refuse key_reused"}, ""},
+		{"a missing key", "", `{"amount":3}`, nil, []string{"would_refuse key_missing"}, ""},
+		{"an invalid key", "a, b", `{"amount":4}`, nil, []string{"would_refuse key_invalid"}, ""},
+		{"a key in the URL", "key-5", `{"amount":5}`, []func(*http.Request){inURL}, []string{"would_refuse key_in_url"}, ""},
+		{"the same command without a key", "", `{"amount":3}`, nil, []string{"would_refuse key_missing", "suspected_duplicate"}, ""},
+		{"the same command under a new key", "key-1b", `{"amount":1}`, nil, []string{"would_claim", "suspected_duplicate"}, "key-1"},
+		{"and not suspected again", "key-1b", `{"amount":1}`, nil, []string{"would_replay"}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			before := seen
+			w := a.post(test.key, test.body, test.edits...)
+			require.Equal(t, http.StatusCreated, w.Code)
+			require.Equal(t, before+1, seen)
+			require.Empty(t, w.Header().Get(core.HeaderResult))
+			require.Empty(t, w.Header().Get("Idempotency-Key"))
+			told := a.requireTold(t, test.told...)
+			last := told[len(told)-1]
+			if strings.HasPrefix(test.key, "key-1") {
+				require.Equal(t, core.Scoping{}.RecordID(alice, test.key), last.Operation)
+			} else {
+				require.Zero(t, last.Operation)
+			}
+			if told[0].Kind == core.EventWouldClaim {
+				require.Equal(t, core.Park, told[0].Recovery)
+			}
+			var earlier core.ID
+			if test.earlier != "" {
+				earlier = core.Scoping{}.RecordID(alice, test.earlier)
+			}
+			require.Equal(t, earlier, last.Earlier)
+		})
 	}
-
-	t.Run("a new key", func(t *testing.T) {
-		pass(t, "key-1", `{"amount":1}`)
-		e := a.requireTold(t, "would_claim")[0]
-		require.Equal(t, core.Scoping{}.RecordID(alice, "key-1"), e.Operation)
-		require.Equal(t, core.Park, e.Recovery)
-	})
-	t.Run("a repeat", func(t *testing.T) {
-		pass(t, "key-1", `{ "amount": 1 }`)
-		a.requireTold(t, "would_replay")
-	})
-	t.Run("the key with another command", func(t *testing.T) {
-		pass(t, "key-1", `{"amount":2}`)
-		a.requireTold(t, "would_refuse key_reused")
-	})
-	t.Run("a missing key", func(t *testing.T) {
-		pass(t, "", `{"amount":3}`)
-		a.requireTold(t, "would_refuse key_missing")
-	})
-	t.Run("an invalid key", func(t *testing.T) {
-		pass(t, "a, b", `{"amount":4}`)
-		a.requireTold(t, "would_refuse key_invalid")
-	})
-	t.Run("a key in the URL", func(t *testing.T) {
-		pass(t, "key-5", `{"amount":5}`, func(r *http.Request) { r.URL.RawQuery = "idempotency_key=5" })
-		a.requireTold(t, "would_refuse key_in_url")
-	})
-	t.Run("the same command without a key", func(t *testing.T) {
-		pass(t, "", `{"amount":3}`)
-		e := a.requireTold(t, "would_refuse key_missing", "suspected_duplicate")[1]
-		require.Zero(t, e.Operation)
-		require.Zero(t, e.Earlier)
-	})
-	t.Run("the same command under a new key", func(t *testing.T) {
-		pass(t, "key-1b", `{"amount":1}`)
-		e := a.requireTold(t, "would_claim", "suspected_duplicate")[1]
-		require.Equal(t, core.Scoping{}.RecordID(alice, "key-1b"), e.Operation)
-		require.Equal(t, core.Scoping{}.RecordID(alice, "key-1"), e.Earlier)
-		pass(t, "key-1b", `{"amount":1}`)
-		a.requireTold(t, "would_replay") // and not suspected again
-	})
 	// CONTRACT S-1
 	t.Run("another principal", func(t *testing.T) {
 		w := a.postAs(core.Principal{Issuer: alice.Issuer, Subject: "bob"}, "key-1", `{"amount":1}`)
