@@ -19,39 +19,39 @@ import (
 	"github.com/auth19/idem/internal/mustrun"
 )
 
-// CONTRACT M-3, K-7, K-2
-func TestRepeatGetsTheRecordedAnswer(t *testing.T) {
-	a := newApp(t, core.Config{}, created)
-	first := a.post("k-1", `{"amount":1}`)
-	requireCreated(t, first, "created")
-	require.Equal(t, "k-1", first.Header().Get("Idempotency-Key"))
-	require.Empty(t, first.Header().Get("Idempotent-Replayed"))
+// CONTRACT M-3, K-7, K-2, S-1, S-2
+func TestRepeats(t *testing.T) {
+	t.Run("repeat gets the recorded answer", func(t *testing.T) {
+		a := newApp(t, core.Config{}, created)
+		first := a.post("k-1", `{"amount":1}`)
+		requireCreated(t, first, "created")
+		require.Equal(t, "k-1", first.Header().Get("Idempotency-Key"))
+		require.Empty(t, first.Header().Get("Idempotent-Replayed"))
 
-	second := a.post(`"k-1"`, ` {"amount" : 1}`)
-	require.Equal(t, first.Code, second.Code)
-	require.Equal(t, first.Body.Bytes(), second.Body.Bytes())
-	require.Equal(t, first.Header().Get("Location"), second.Header().Get("Location"))
-	require.Equal(t, "reused", second.Header().Get("Idempotency-Result"))
-	require.Equal(t, "true", second.Header().Get("Idempotent-Replayed"))
-	require.Equal(t, `"k-1"`, second.Header().Get("Idempotency-Key"), "the echo is what the client sent")
-	require.Equal(t, 1, a.ran())
-}
-
-// CONTRACT S-1, S-2
-func TestPrincipalsNeverMeet(t *testing.T) {
-	a := newApp(t, core.Config{}, created)
-	a.post("k-1", `{}`)
-	for name, p := range map[string]core.Principal{
-		"another subject": {Issuer: alice.Issuer, Subject: "bob"},
-		"another issuer":  {Issuer: "https://other.example", Subject: "alice"},
-		"another tenant":  {Issuer: alice.Issuer, Tenant: "t", Subject: "alice"},
-		"shifted fields":  {Issuer: alice.Issuer + "a", Subject: "lice"},
-	} {
-		require.Equal(t, "created", a.postAs(p, "k-1", `{}`).Header().Get("Idempotency-Result"), name)
-	}
-	refreshed := alice
-	refreshed.Roles = []string{"customer", "more"}
-	require.Equal(t, "reused", a.postAs(refreshed, "k-1", `{}`).Header().Get("Idempotency-Result"))
+		second := a.post(`"k-1"`, ` {"amount" : 1}`)
+		require.Equal(t, first.Code, second.Code)
+		require.Equal(t, first.Body.Bytes(), second.Body.Bytes())
+		require.Equal(t, first.Header().Get("Location"), second.Header().Get("Location"))
+		require.Equal(t, "reused", second.Header().Get("Idempotency-Result"))
+		require.Equal(t, "true", second.Header().Get("Idempotent-Replayed"))
+		require.Equal(t, `"k-1"`, second.Header().Get("Idempotency-Key"), "the echo is what the client sent")
+		require.Equal(t, 1, a.ran())
+	})
+	t.Run("principals never meet", func(t *testing.T) {
+		a := newApp(t, core.Config{}, created)
+		a.post("k-1", `{}`)
+		for name, p := range map[string]core.Principal{
+			"another subject": {Issuer: alice.Issuer, Subject: "bob"},
+			"another issuer":  {Issuer: "https://other.example", Subject: "alice"},
+			"another tenant":  {Issuer: alice.Issuer, Tenant: "t", Subject: "alice"},
+			"shifted fields":  {Issuer: alice.Issuer + "a", Subject: "lice"},
+		} {
+			require.Equal(t, "created", a.postAs(p, "k-1", `{}`).Header().Get("Idempotency-Result"), name)
+		}
+		refreshed := alice
+		refreshed.Roles = []string{"customer", "more"}
+		require.Equal(t, "reused", a.postAs(refreshed, "k-1", `{}`).Header().Get("Idempotency-Result"))
+	})
 }
 
 // CONTRACT M-2
@@ -295,41 +295,41 @@ func TestRecordingIsTriedAgain(t *testing.T) {
 	}
 }
 
-// CONTRACT O-4
-func TestGuardedTwice(t *testing.T) {
-	a := newApp(t, core.Config{}, nil)
-	for key, again := range map[string]func(r *http.Request) *core.Reply{
-		"k-1": func(r *http.Request) *core.Reply { _, reply := a.module.Admit(r, pattern, alice); return reply },
-		"k-2": func(r *http.Request) *core.Reply { _, reply := a.module.Begin(r, pattern, alice); return reply },
-	} {
-		a.handler = func(w http.ResponseWriter, r *http.Request) { _ = again(r).WriteTo(w) }
-		requireProblem(t, a.post(key, `{}`), http.StatusInternalServerError, core.CodeMisconfigured)
-	}
-}
+// CONTRACT O-4, O-2
+func TestGuardsThatAreMountedWrongly(t *testing.T) {
+	t.Run("guarded twice", func(t *testing.T) {
+		a := newApp(t, core.Config{}, nil)
+		for key, again := range map[string]func(r *http.Request) *core.Reply{
+			"k-1": func(r *http.Request) *core.Reply { _, reply := a.module.Admit(r, pattern, alice); return reply },
+			"k-2": func(r *http.Request) *core.Reply { _, reply := a.module.Begin(r, pattern, alice); return reply },
+		} {
+			a.handler = func(w http.ResponseWriter, r *http.Request) { _ = again(r).WriteTo(w) }
+			requireProblem(t, a.post(key, `{}`), http.StatusInternalServerError, core.CodeMisconfigured)
+		}
+	})
+	t.Run("interceptor without principal or guard", func(t *testing.T) {
+		a := newApp(t, core.Config{}, created)
+		r := newCommand("k-1", "")
+		_, reply := a.module.Begin(r, pattern, core.Principal{})
+		require.Equal(t, http.StatusUnauthorized, reply.Status)
+		require.Equal(t, []string{"Bearer"}, reply.Header["Www-Authenticate"])
+		_, reply = a.module.Begin(r, pattern, alice)
+		require.Equal(t, http.StatusInternalServerError, reply.Status)
 
-// CONTRACT O-2
-func TestInterceptorWithoutPrincipalOrGuard(t *testing.T) {
-	a := newApp(t, core.Config{}, created)
-	r := newCommand("k-1", "")
-	_, reply := a.module.Begin(r, pattern, core.Principal{})
-	require.Equal(t, http.StatusUnauthorized, reply.Status)
-	require.Equal(t, []string{"Bearer"}, reply.Header["Www-Authenticate"])
-	_, reply = a.module.Begin(r, pattern, alice)
-	require.Equal(t, http.StatusInternalServerError, reply.Status)
-
-	one := core.Principal{Issuer: "i", Tenant: "t", Client: "c", Subject: "s", Roles: alice.Roles}
-	for name, other := range map[string]core.Principal{
-		"issuer":  {Issuer: "j", Tenant: "t", Client: "c", Subject: "s"},
-		"tenant":  {Issuer: "i", Tenant: "u", Client: "c", Subject: "s"},
-		"client":  {Issuer: "i", Tenant: "t", Client: "d", Subject: "s"},
-		"subject": {Issuer: "i", Tenant: "t", Client: "c", Subject: "mallory"},
-	} {
-		admitted, reply := a.module.Admit(r, pattern, one)
-		require.Nil(t, reply)
-		attempt, reply := a.module.Begin(admitted, pattern, other)
-		require.Nil(t, attempt, "admitted as one, run as another: %s", name)
-		require.Equal(t, http.StatusInternalServerError, reply.Status, name)
-	}
+		one := core.Principal{Issuer: "i", Tenant: "t", Client: "c", Subject: "s", Roles: alice.Roles}
+		for name, other := range map[string]core.Principal{
+			"issuer":  {Issuer: "j", Tenant: "t", Client: "c", Subject: "s"},
+			"tenant":  {Issuer: "i", Tenant: "u", Client: "c", Subject: "s"},
+			"client":  {Issuer: "i", Tenant: "t", Client: "d", Subject: "s"},
+			"subject": {Issuer: "i", Tenant: "t", Client: "c", Subject: "mallory"},
+		} {
+			admitted, reply := a.module.Admit(r, pattern, one)
+			require.Nil(t, reply)
+			attempt, reply := a.module.Begin(admitted, pattern, other)
+			require.Nil(t, attempt, "admitted as one, run as another: %s", name)
+			require.Equal(t, http.StatusInternalServerError, reply.Status, name)
+		}
+	})
 }
 
 // What an attempt has called before it was rolled back is not to be seen, so every Rollback attempt may be a second one.

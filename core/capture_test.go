@@ -434,29 +434,27 @@ func (w brokenWriter) WriteString(string) (int, error) { return 0, io.ErrClosedP
 
 // CONTRACT R-5
 func TestRecordingSurvivesTheConnection(t *testing.T) {
-	for name, policy := range map[string]core.Policy{
+	each(t, map[string]core.Policy{
 		"whole":    {Recovery: core.Park},
 		"streamed": {Recovery: core.Park, Streaming: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := newApp(t, core.Config{Policy: policy}, func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = w.Write([]byte("one"))
-				w.(http.Flusher).Flush()
-				n, err := w.Write([]byte("two"))
-				if policy.Streaming {
-					require.ErrorIs(t, err, io.ErrClosedPipe, "as without a guard")
-					require.Zero(t, n)
-				}
-			})
-			r := newCommand("k-1", "")
-			r.Header.Set("Content-Type", "application/json")
-			a.serve(brokenWriter{httptest.NewRecorder()}, r, alice)
-			w := a.post("k-1", ``)
+	}, func(t *testing.T, policy core.Policy) {
+		a := newApp(t, core.Config{Policy: policy}, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("one"))
+			w.(http.Flusher).Flush()
+			n, err := w.Write([]byte("two"))
 			if policy.Streaming {
-				requireProblem(t, w, http.StatusConflict, core.CodeResponseNotReplayable)
-			} else {
-				require.Equal(t, "onetwo", w.Body.String())
+				require.ErrorIs(t, err, io.ErrClosedPipe, "as without a guard")
+				require.Zero(t, n)
 			}
 		})
-	}
+		r := newCommand("k-1", "")
+		r.Header.Set("Content-Type", "application/json")
+		a.serve(brokenWriter{httptest.NewRecorder()}, r, alice)
+		w := a.post("k-1", ``)
+		if policy.Streaming {
+			requireProblem(t, w, http.StatusConflict, core.CodeResponseNotReplayable)
+		} else {
+			require.Equal(t, "onetwo", w.Body.String())
+		}
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -52,17 +51,120 @@ func policy(change func(*core.Policy)) core.Config {
 	return park(func(cfg *core.Config) { change(&cfg.Policy) })
 }
 
-// What all routes inherit is named once; what a route sets itself is named for the route.
-func TestConfigurationErrorInherited(t *testing.T) {
-	cfg := routes("POST /a", "POST /b")
-	cfg.Policy.Retention = time.Hour
-	_, err := core.New(cfg)
-	require.EqualError(t, err, "idem: core.New: Policy: Retention: 1h0m0s is not between 24h0m0s and 72h0m0s (T-2)")
+// CONTRACT R-3, O-4, R-7, D-2, K-7, K-5, K-3, H-5, M-2
+func TestConfiguration(t *testing.T) {
+	t.Run("what all routes inherit is named once; what a route sets itself is named for the route", func(t *testing.T) {
+		cfg := routes("POST /a", "POST /b")
+		cfg.Policy.Retention = time.Hour
+		_, err := core.New(cfg)
+		require.EqualError(t, err, "idem: core.New: Policy: Retention: 1h0m0s is not between 24h0m0s and 72h0m0s (T-2)")
 
-	cfg.Routes["POST /b"] = core.Policy{Recovery: core.Park, Retention: 2 * time.Hour}
-	_, err = core.New(cfg)
-	require.EqualError(t, err, "idem: core.New: Policy: Retention: 1h0m0s is not between 24h0m0s and 72h0m0s (T-2)\n"+
-		`Routes["POST /b"]: Retention: 2h0m0s is not between 24h0m0s and 72h0m0s (T-2)`)
+		cfg.Routes["POST /b"] = core.Policy{Recovery: core.Park, Retention: 2 * time.Hour}
+		_, err = core.New(cfg)
+		require.EqualError(t, err, "idem: core.New: Policy: Retention: 1h0m0s is not between 24h0m0s and 72h0m0s (T-2)\n"+
+			`Routes["POST /b"]: Retention: 2h0m0s is not between 24h0m0s and 72h0m0s (T-2)`)
+	})
+	t.Run("forbidden replay headers", func(t *testing.T) {
+		for _, name := range append([]string{"set-cookie", "Idempotent-Replayed", "Idempotency-Result", "Authentication-Info",
+			"Proxy-Connection", "X-RateLimit-Limit-Day", "Set-Cookie2"}, neverRecorded...) {
+			_, err := core.New(park(func(cfg *core.Config) { cfg.ReplayHeaders = []string{"X-Fine", name} }))
+			require.ErrorContains(t, err, "ReplayHeaders: ", name)
+		}
+	})
+	t.Run("syntax of routes", func(t *testing.T) {
+		for _, name := range []string{"", "POST", "/pay", "POST/pay", "post /pay", "POST  /pay", " POST /pay", "POST /pay ", " /pay",
+			"POST pay", "POST /a b", "POST\t/pay", "POST /a\tb", "PO(ST /pay"} {
+			_, err := core.New(routes(name, "POST /fine"))
+			require.ErrorContains(t, err, `want "METHOD /pattern", one space between`, name)
+		}
+		for _, name := range []string{"POST /", "POST /v1/payments/:id/refunds", "DELETE /*", "PURGE /{id...}", "PUT /ä"} {
+			_, err := core.New(routes(name))
+			require.NoError(t, err, name)
+		}
+	})
+	t.Run("a short retention must not make the default of another field an error", func(t *testing.T) {
+		for _, cfg := range []core.Config{
+			policy(func(p *core.Policy) { p.Retention = 24 * time.Hour }),
+			policy(func(p *core.Policy) { p.Retention = 72 * time.Hour }),
+			policy(func(p *core.Policy) { p.Retention, p.InvalidRetention = 24*time.Hour, 24*time.Hour }),
+			policy(func(p *core.Policy) { p.InvalidRetention = time.Minute }),
+			policy(func(p *core.Policy) { p.Wait, p.Lease, p.Deadline = 10*time.Second, time.Hour, 24*time.Hour }),
+			policy(func(p *core.Policy) { p.Wait, p.Lease, p.Deadline = 1, time.Second, time.Second }),
+			{Store: memstore.New(), Routes: core.Routes{}},
+		} {
+			newModule(t, cfg)
+		}
+	})
+	t.Run("declared", func(t *testing.T) {
+		module := newModule(t, core.Config{Store: memstore.New(),
+			Policy: core.Policy{Retention: 24 * time.Hour, Lease: 5 * time.Second, Deadline: 6 * time.Second, Wait: time.Second,
+				Tombstone: 25 * time.Hour, InvalidRetention: time.Hour, MaxBody: 1, MaxAnswer: 2, KeyFormat: core.UUIDKey,
+				CommandHeaders: []string{"X-Account"}, RekeyWindow: time.Hour, MaxAttempts: 3, ResumeFor: time.Hour,
+				KeyAge: 2 * time.Hour},
+			Routes: core.Routes{
+				"PUT /b":   {Recovery: core.Park, Retention: 48 * time.Hour, CommandHeaders: []string{}},
+				"POST /b":  {Exempt: "moves no money"},
+				"GET /a":   {Roles: []string{"operator"}},
+				"PATCH /c": {Recovery: core.Park, MaxBody: math.MaxInt64},
+			}})
+		var names []string
+		guarded := map[string]bool{}
+		for _, d := range module.Declared() {
+			name := d.Method + " " + d.Pattern
+			names = append(names, name)
+			guarded[name] = d.Guarded()
+		}
+		require.Equal(t, []string{"GET /a", "POST /b", "PUT /b", "PATCH /c"}, names)
+		require.Equal(t, map[string]bool{"GET /a": false, "POST /b": false, "PUT /b": true, "PATCH /c": true}, guarded)
+
+		own := core.Policy{Recovery: core.Park, Retention: 24 * time.Hour, Lease: 5 * time.Second, Deadline: 6 * time.Second,
+			Wait: time.Second, Tombstone: 25 * time.Hour, InvalidRetention: time.Hour, MaxBody: math.MaxInt64, MaxAnswer: 2,
+			KeyFormat: core.UUIDKey, CommandHeaders: []string{"X-Account"}, RekeyWindow: time.Hour, MaxAttempts: 3,
+			ResumeFor: time.Hour, KeyAge: 2 * time.Hour}
+		require.Equal(t, own, module.Declared()[3].Policy)
+		own.Retention, own.MaxBody, own.CommandHeaders = 48*time.Hour, 1, []string{}
+		require.Equal(t, own, module.Declared()[2].Policy)
+
+		require.Empty(t, newModule(t, park(func(*core.Config) {})).Declared())
+	})
+	t.Run("header of another name", func(t *testing.T) {
+		a := newApp(t, core.Config{Header: "paypal-request-id"}, created)
+		with := func(r *http.Request) { r.Header.Set("PayPal-Request-Id", "k-1") }
+		w := a.post("", `{}`, with)
+		require.Equal(t, http.StatusCreated, w.Code)
+		require.Equal(t, []string{"k-1"}, w.Header()["Paypal-Request-Id"])
+		w = a.post("", `{}`, with)
+		require.Equal(t, "reused", w.Header().Get("Idempotency-Result"))
+		require.Equal(t, []string{"k-1"}, w.Header()["Paypal-Request-Id"])
+		require.Empty(t, w.Header().Get("Idempotency-Key"))
+		requireProblem(t, a.post("k-1", `{}`), http.StatusBadRequest, core.CodeKeyMissing)
+		requireProblem(t, a.post("", `{}`, with, func(r *http.Request) { r.URL.RawQuery = "paypal_request_id=1" }),
+			http.StatusBadRequest, core.CodeKeyInURL)
+	})
+	inBubble(t, "what is configured is what holds", func(t *testing.T) {
+		const key = "0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c"
+		store := newFaultStore(memstore.New())
+		a := newApp(t, core.Config{Store: store, RetryAfter: 1500 * time.Millisecond, ClaimTimeout: 3 * time.Second,
+			Policy: core.Policy{KeyFormat: core.UUIDKey, MaxBody: 4, Deadline: 7 * time.Second, Lease: 6 * time.Second},
+			Routes: core.Routes{"POST " + pattern: {Recovery: core.Park, MaxBody: 2}}},
+			func(_ http.ResponseWriter, r *http.Request) {
+				deadline, _ := r.Context().Deadline()
+				require.Equal(t, 7*time.Second, time.Until(deadline))
+			})
+		requireProblem(t, a.post("k-1", `{}`), http.StatusBadRequest, core.CodeKeyInvalid)
+		requireProblem(t, a.post(key, `{ }`), http.StatusRequestEntityTooLarge, core.CodeBodyTooLarge)
+		require.Equal(t, http.StatusOK, a.post(key, `{}`).Code)
+		rec := find(t, store, key)
+		require.Equal(t, 6*time.Second, rec.LeaseUntil.Sub(rec.CreatedAt))
+		require.Equal(t, 7*time.Second, rec.Deadline.Sub(rec.CreatedAt))
+
+		store.on("claim", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		begun := time.Now()
+		w := a.post(strings.Replace(key, "0193", "0194", 1), `{}`)
+		requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		require.Equal(t, "2", w.Header().Get("Retry-After"))
+		require.Equal(t, 3*time.Second, time.Since(begun))
+	})
 }
 
 // CONTRACT O-5, T-2, X-5, R-3, O-4, K-10
@@ -174,28 +276,6 @@ func ownWithTable(change func(*core.Policy)) core.Config {
 	return cfg
 }
 
-// CONTRACT R-3
-func TestForbiddenReplayHeaders(t *testing.T) {
-	for _, name := range append([]string{"set-cookie", "Idempotent-Replayed", "Idempotency-Result", "Authentication-Info",
-		"Proxy-Connection", "X-RateLimit-Limit-Day", "Set-Cookie2"}, neverRecorded...) {
-		_, err := core.New(park(func(cfg *core.Config) { cfg.ReplayHeaders = []string{"X-Fine", name} }))
-		require.ErrorContains(t, err, "ReplayHeaders: ", name)
-	}
-}
-
-// CONTRACT O-4
-func TestSyntaxOfRoutes(t *testing.T) {
-	for _, name := range []string{"", "POST", "/pay", "POST/pay", "post /pay", "POST  /pay", " POST /pay", "POST /pay ", " /pay",
-		"POST pay", "POST /a b", "POST\t/pay", "POST /a\tb", "PO(ST /pay"} {
-		_, err := core.New(routes(name, "POST /fine"))
-		require.ErrorContains(t, err, `want "METHOD /pattern", one space between`, name)
-	}
-	for _, name := range []string{"POST /", "POST /v1/payments/:id/refunds", "DELETE /*", "PURGE /{id...}", "PUT /ä"} {
-		_, err := core.New(routes(name))
-		require.NoError(t, err, name)
-	}
-}
-
 // The defaults as the contract and the comments have them.
 //
 // CONTRACT R-7, T-2
@@ -213,101 +293,4 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, time.Minute, core.DefaultSweepEvery)
 	require.Equal(t, time.Hour, core.DefaultMaxClockSkew)
 	require.Equal(t, 500, core.DefaultSweepBatch)
-}
-
-// CONTRACT O-4, D-2
-func TestDeclared(t *testing.T) {
-	module := newModule(t, core.Config{Store: memstore.New(),
-		Policy: core.Policy{Retention: 24 * time.Hour, Lease: 5 * time.Second, Deadline: 6 * time.Second, Wait: time.Second,
-			Tombstone: 25 * time.Hour, InvalidRetention: time.Hour, MaxBody: 1, MaxAnswer: 2, KeyFormat: core.UUIDKey,
-			CommandHeaders: []string{"X-Account"}, RekeyWindow: time.Hour, MaxAttempts: 3, ResumeFor: time.Hour,
-			KeyAge: 2 * time.Hour},
-		Routes: core.Routes{
-			"PUT /b":   {Recovery: core.Park, Retention: 48 * time.Hour, CommandHeaders: []string{}},
-			"POST /b":  {Exempt: "moves no money"},
-			"GET /a":   {Roles: []string{"operator"}},
-			"PATCH /c": {Recovery: core.Park, MaxBody: math.MaxInt64},
-		}})
-	var names []string
-	guarded := map[string]bool{}
-	for _, d := range module.Declared() {
-		name := d.Method + " " + d.Pattern
-		names = append(names, name)
-		guarded[name] = d.Guarded()
-	}
-	require.Equal(t, []string{"GET /a", "POST /b", "PUT /b", "PATCH /c"}, names)
-	require.Equal(t, map[string]bool{"GET /a": false, "POST /b": false, "PUT /b": true, "PATCH /c": true}, guarded)
-
-	own := core.Policy{Recovery: core.Park, Retention: 24 * time.Hour, Lease: 5 * time.Second, Deadline: 6 * time.Second,
-		Wait: time.Second, Tombstone: 25 * time.Hour, InvalidRetention: time.Hour, MaxBody: math.MaxInt64, MaxAnswer: 2,
-		KeyFormat: core.UUIDKey, CommandHeaders: []string{"X-Account"}, RekeyWindow: time.Hour, MaxAttempts: 3,
-		ResumeFor: time.Hour, KeyAge: 2 * time.Hour}
-	require.Equal(t, own, module.Declared()[3].Policy)
-	own.Retention, own.MaxBody, own.CommandHeaders = 48*time.Hour, 1, []string{}
-	require.Equal(t, own, module.Declared()[2].Policy)
-
-	require.Empty(t, newModule(t, park(func(*core.Config) {})).Declared())
-}
-
-// A short retention must not make the default of another field an error.
-//
-// CONTRACT R-7
-func TestInvalidRetentionIsNoLongerThanRetention(t *testing.T) {
-	for _, cfg := range []core.Config{
-		policy(func(p *core.Policy) { p.Retention = 24 * time.Hour }),
-		policy(func(p *core.Policy) { p.Retention = 72 * time.Hour }),
-		policy(func(p *core.Policy) { p.Retention, p.InvalidRetention = 24*time.Hour, 24*time.Hour }),
-		policy(func(p *core.Policy) { p.InvalidRetention = time.Minute }),
-		policy(func(p *core.Policy) { p.Wait, p.Lease, p.Deadline = 10*time.Second, time.Hour, 24*time.Hour }),
-		policy(func(p *core.Policy) { p.Wait, p.Lease, p.Deadline = 1, time.Second, time.Second }),
-		{Store: memstore.New(), Routes: core.Routes{}},
-	} {
-		newModule(t, cfg)
-	}
-}
-
-// CONTRACT K-7, K-5
-func TestHeaderOfAnotherName(t *testing.T) {
-	a := newApp(t, core.Config{Header: "paypal-request-id"}, created)
-	with := func(r *http.Request) { r.Header.Set("PayPal-Request-Id", "k-1") }
-	w := a.post("", `{}`, with)
-	require.Equal(t, http.StatusCreated, w.Code)
-	require.Equal(t, []string{"k-1"}, w.Header()["Paypal-Request-Id"])
-	w = a.post("", `{}`, with)
-	require.Equal(t, "reused", w.Header().Get("Idempotency-Result"))
-	require.Equal(t, []string{"k-1"}, w.Header()["Paypal-Request-Id"])
-	require.Empty(t, w.Header().Get("Idempotency-Key"))
-	requireProblem(t, a.post("k-1", `{}`), http.StatusBadRequest, core.CodeKeyMissing)
-	requireProblem(t, a.post("", `{}`, with, func(r *http.Request) { r.URL.RawQuery = "paypal_request_id=1" }),
-		http.StatusBadRequest, core.CodeKeyInURL)
-}
-
-// What is configured is what holds.
-//
-// CONTRACT K-3, H-5, M-2
-func TestConfiguredNumbersHold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const key = "0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c"
-		store := newFaultStore(memstore.New())
-		a := newApp(t, core.Config{Store: store, RetryAfter: 1500 * time.Millisecond, ClaimTimeout: 3 * time.Second,
-			Policy: core.Policy{KeyFormat: core.UUIDKey, MaxBody: 4, Deadline: 7 * time.Second, Lease: 6 * time.Second},
-			Routes: core.Routes{"POST " + pattern: {Recovery: core.Park, MaxBody: 2}}},
-			func(_ http.ResponseWriter, r *http.Request) {
-				deadline, _ := r.Context().Deadline()
-				require.Equal(t, 7*time.Second, time.Until(deadline))
-			})
-		requireProblem(t, a.post("k-1", `{}`), http.StatusBadRequest, core.CodeKeyInvalid)
-		requireProblem(t, a.post(key, `{ }`), http.StatusRequestEntityTooLarge, core.CodeBodyTooLarge)
-		require.Equal(t, http.StatusOK, a.post(key, `{}`).Code)
-		rec := find(t, store, key)
-		require.Equal(t, 6*time.Second, rec.LeaseUntil.Sub(rec.CreatedAt))
-		require.Equal(t, 7*time.Second, rec.Deadline.Sub(rec.CreatedAt))
-
-		store.on("claim", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
-		begun := time.Now()
-		w := a.post(strings.Replace(key, "0193", "0194", 1), `{}`)
-		requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-		require.Equal(t, "2", w.Header().Get("Retry-After"))
-		require.Equal(t, 3*time.Second, time.Since(begun))
-	})
 }

@@ -61,57 +61,55 @@ func TestGoldenStepKeys(t *testing.T) {
 	}
 }
 
-// CONTRACT X-3
-func TestDerivedKeysAreUUIDsOfVersion8(t *testing.T) {
-	version8 := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
-	seen := map[string]bool{}
-	for i := range 1000 {
-		key := core.ID{byte(i)}.DeriveCall(fmt.Sprint("call ", i/256))
-		require.Regexp(t, version8, key.UUID())
-		require.Regexp(t, `^[0-9a-f]{64}$`, key.String())
-		require.False(t, seen[key.UUID()] || seen[key.String()], "each call has a key of its own")
-		seen[key.UUID()], seen[key.String()] = true, true
-	}
-}
-
 // CONTRACT X-3, D-1, C-3
-func TestWhatAHandlerLearnsAboutItsAttempt(t *testing.T) {
-	var keys []core.DerivedKey
-	var commands []store.CommandHash
-	a := newApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
-		ctx := r.Context()
-		operation, ok := core.Operation(ctx)
-		require.True(t, ok)
-		require.Equal(t, core.Scoping{}.RecordID(alice, "k-1"), operation)
-		key, err := core.DeriveCall(ctx, "charge")
-		require.NoError(t, err)
-		require.Equal(t, operation.DeriveCall("charge"), key)
-		command, ok := core.CommandHashOf(ctx)
-		require.True(t, ok)
-		keys, commands = append(keys, key), append(commands, command)
-		core.NotApplied(ctx)
-		w.WriteHeader(http.StatusServiceUnavailable)
+func TestWhatAttemptsDerive(t *testing.T) {
+	t.Run("derived keys are UUIDs of version8", func(t *testing.T) {
+		version8 := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+		seen := map[string]bool{}
+		for i := range 1000 {
+			key := core.ID{byte(i)}.DeriveCall(fmt.Sprint("call ", i/256))
+			require.Regexp(t, version8, key.UUID())
+			require.Regexp(t, `^[0-9a-f]{64}$`, key.String())
+			require.False(t, seen[key.UUID()] || seen[key.String()], "each call has a key of its own")
+			seen[key.UUID()], seen[key.String()] = true, true
+		}
 	})
-	a.post("k-1", `{"a":1}`)
-	a.post("k-1", `{"a":1}`)
-	a.post("k-1", `{"a":2}`)
-	require.Len(t, keys, 3)
-	require.Equal(t, keys[0], keys[1], "the same in every attempt")
-	require.Equal(t, commands[0], commands[1])
-	require.NotEqual(t, commands[0], commands[2], "the freed key came back with another command (D-3)")
-}
-
-// CONTRACT X-3
-func TestOutsideAnAttempt(t *testing.T) {
-	ctx := context.Background()
-	core.NotApplied(ctx)
-	core.KeepRows(ctx)
-	_, ok := core.Operation(ctx)
-	require.False(t, ok)
-	_, ok = core.CommandHashOf(ctx)
-	require.False(t, ok)
-	_, ok = core.Origin(ctx)
-	require.False(t, ok)
-	_, err := core.DeriveCall(ctx, "charge")
-	require.ErrorIs(t, err, core.ErrNoHandler)
+	t.Run("what a handler learns about its attempt", func(t *testing.T) {
+		var keys []core.DerivedKey
+		var commands []store.CommandHash
+		a := newApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
+			ctx := r.Context()
+			operation, ok := core.Operation(ctx)
+			require.True(t, ok)
+			require.Equal(t, core.Scoping{}.RecordID(alice, "k-1"), operation)
+			key, err := core.DeriveCall(ctx, "charge")
+			require.NoError(t, err)
+			require.Equal(t, operation.DeriveCall("charge"), key)
+			command, ok := core.CommandHashOf(ctx)
+			require.True(t, ok)
+			keys, commands = append(keys, key), append(commands, command)
+			core.NotApplied(ctx)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})
+		a.post("k-1", `{"a":1}`)
+		a.post("k-1", `{"a":1}`)
+		a.post("k-1", `{"a":2}`)
+		require.Len(t, keys, 3)
+		require.Equal(t, keys[0], keys[1], "the same in every attempt")
+		require.Equal(t, commands[0], commands[1])
+		require.NotEqual(t, commands[0], commands[2], "the freed key came back with another command (D-3)")
+	})
+	t.Run("outside an attempt", func(t *testing.T) {
+		ctx := context.Background()
+		core.NotApplied(ctx)
+		core.KeepRows(ctx)
+		_, ok := core.Operation(ctx)
+		require.False(t, ok)
+		_, ok = core.CommandHashOf(ctx)
+		require.False(t, ok)
+		_, ok = core.Origin(ctx)
+		require.False(t, ok)
+		_, err := core.DeriveCall(ctx, "charge")
+		require.ErrorIs(t, err, core.ErrNoHandler)
+	})
 }

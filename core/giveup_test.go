@@ -95,25 +95,23 @@ func TestGivingUp(t *testing.T) {
 //
 // CONTRACT X-10
 func TestRepeatsGiveUp(t *testing.T) {
-	for name, fails := range map[string]http.HandlerFunc{
+	each(t, map[string]http.HandlerFunc{
 		"5xx":   sealed(status(http.StatusBadGateway)),
 		"panic": sealed(func(http.ResponseWriter, *http.Request) { panic("boom") }),
 		"4xx while a step is unfinished": flow(func(ctx context.Context) (int, error) {
 			_ = core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { return errProvider }, core.Dedup(time.Hour))
 			return http.StatusBadRequest, nil
 		}).ServeHTTP,
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := newFlowApp(t, nil, nil)
-			a.handler = fails
-			for range store.DefaultMaxAttempts + 2 {
-				a.postRecovered("k-1", `{}`)
-			}
-			require.Equal(t, store.DefaultMaxAttempts, a.ran())
-			require.Len(t, a.of(core.EventUnknown), 1)
-			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
-		})
-	}
+	}, func(t *testing.T, fails http.HandlerFunc) {
+		a := newFlowApp(t, nil, nil)
+		a.handler = fails
+		for range store.DefaultMaxAttempts + 2 {
+			a.postRecovered("k-1", `{}`)
+		}
+		require.Equal(t, store.DefaultMaxAttempts, a.ran())
+		require.Len(t, a.of(core.EventUnknown), 1)
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+	})
 }
 
 // lostLastApp has an operation under k-1 whose process died in its last attempt.

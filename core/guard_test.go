@@ -193,18 +193,32 @@ func TestRoutesThatNeedNoKey(t *testing.T) {
 	}
 }
 
-// CONTRACT K-8
-func TestWithoutATableSafeMethodsAndUnknownPathsPass(t *testing.T) {
-	a := newApp(t, core.Config{}, status(200))
-	for _, test := range []struct{ method, pattern string }{{"GET", pattern}, {"POST", ""}} {
-		a.pattern = test.pattern
-		w := httptest.NewRecorder()
-		a.serve(w, httptest.NewRequest(test.method, pattern, nil), core.Principal{})
-		require.Equal(t, 200, w.Code)
-		require.Empty(t, w.Header())
-	}
-	a.pattern = "/any"
-	requireProblem(t, a.post("", ""), http.StatusBadRequest, core.CodeKeyMissing)
+// CONTRACT K-8, R-5, F-1
+func TestRequestsThatClaimNothing(t *testing.T) {
+	t.Run("without a table safe methods and unknown paths pass", func(t *testing.T) {
+		a := newApp(t, core.Config{}, status(200))
+		for _, test := range []struct{ method, pattern string }{{"GET", pattern}, {"POST", ""}} {
+			a.pattern = test.pattern
+			w := httptest.NewRecorder()
+			a.serve(w, httptest.NewRequest(test.method, pattern, nil), core.Principal{})
+			require.Equal(t, 200, w.Code)
+			require.Empty(t, w.Header())
+		}
+		a.pattern = "/any"
+		requireProblem(t, a.post("", ""), http.StatusBadRequest, core.CodeKeyMissing)
+	})
+	t.Run("nobody is there any more, and nothing has been claimed: the cheapest moment to stop", func(t *testing.T) {
+		store := newFaultStore(memstore.New())
+		claims := store.count("claim")
+		a := newApp(t, core.Config{Store: store}, created)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		w := a.post("k-1", `{}`, withContext(ctx))
+		requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		require.Equal(t, "2", w.Header().Get("Retry-After"))
+		require.Zero(t, *claims)
+		require.Zero(t, a.ran())
+	})
 }
 
 // CONTRACT H-5
@@ -496,22 +510,6 @@ func TestTrailersBelongToTheCommand(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Nobody is there any more, and nothing has been claimed: the cheapest moment to stop.
-//
-// CONTRACT R-5, F-1
-func TestRequestThatEndedBeforeItsClaim(t *testing.T) {
-	store := newFaultStore(memstore.New())
-	claims := store.count("claim")
-	a := newApp(t, core.Config{Store: store}, created)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	w := a.post("k-1", `{}`, withContext(ctx))
-	requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-	require.Equal(t, "2", w.Header().Get("Retry-After"))
-	require.Zero(t, *claims)
-	require.Zero(t, a.ran())
 }
 
 // A caller computes what its server will.

@@ -49,6 +49,22 @@ func inBubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
+// each runs a subtest for each of the cases, by its name.
+func each[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C)) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { test(t, c) })
+	}
+}
+
+// eachInBubble does so in bubbles.
+func eachInBubble[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C)) {
+	t.Helper()
+	for name, c := range cases {
+		inBubble(t, name, func(t *testing.T) { test(t, c) })
+	}
+}
+
 // newApp mounts handler on POST /v1/payments. The config needs no more than a store and a policy.
 func newApp(t *testing.T, cfg core.Config, handler http.HandlerFunc) *app {
 	t.Helper()

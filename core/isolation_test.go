@@ -33,21 +33,19 @@ func brokenApp(t *testing.T, cfg core.Config, keys ...string) *app {
 
 // CONTRACT X-13
 func TestPanicsInRun(t *testing.T) {
-	for name, cfg := range map[string]core.Config{
+	eachInBubble(t, map[string]core.Config{
 		"Reconcile": {Reconcile: func(context.Context, core.Record) (*core.Decision, error) { panic("boom") }},
 		"Resume":    {Resume: func(context.Context, core.Record) (*core.Answer, error) { panic("boom") }},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			a := brokenApp(t, cfg, "k-1", "k-2")
-			stop := a.start()
-			stop()
-			failed := a.of(core.EventFailed)
-			require.Len(t, failed, 2, "the one does not keep the other waiting")
-			for _, e := range failed {
-				require.ErrorContains(t, e.Err, "panic: boom")
-			}
-		})
-	}
+	}, func(t *testing.T, cfg core.Config) {
+		a := brokenApp(t, cfg, "k-1", "k-2")
+		stop := a.start()
+		stop()
+		failed := a.of(core.EventFailed)
+		require.Len(t, failed, 2, "the one does not keep the other waiting")
+		for _, e := range failed {
+			require.ErrorContains(t, e.Err, "panic: boom")
+		}
+	})
 	inBubble(t, "the store", func(t *testing.T) {
 		store := newFaultStore(memstore.New()).on("sweep", func(context.Context) error { panic("of a driver") })
 		a := newApp(t, core.Config{Store: store}, created)

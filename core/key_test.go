@@ -115,66 +115,61 @@ func TestParseKeyInvalid(t *testing.T) {
 	}
 }
 
-// CONTRACT K-3
-func TestParseKeyUUIDFormat(t *testing.T) {
-	for _, value := range []string{someUUID, `"` + someUUID + `"`} {
-		key, problem := parseKey(keyHeader(value), DefaultHeader, UUIDKey)
-		require.Nil(t, problem, value)
-		require.Equal(t, strings.Trim(value, `"`), key)
-	}
-	for _, value := range []string{
-		"key-0193", strings.ReplaceAll(someUUID, "-", ""), "{" + someUUID + "}", "urn:uuid:" + someUUID, someUUID + "0",
-		someUUID[1:], "g" + someUUID[1:], strings.Replace(someUUID, "-", "0", 1), strings.Repeat("-", 36),
-	} {
-		_, problem := parseKey(keyHeader(value), DefaultHeader, UUIDKey)
-		require.NotNil(t, problem, value)
-		require.Equal(t, CodeKeyInvalid, problem.Code)
-		require.NotContains(t, problem.Detail, value)
-	}
-}
-
-// One UUID in two letter cases would be two keys, and the command would run twice.
-//
-// CONTRACT K-10
-func TestParseKeyLowerCase(t *testing.T) {
-	for _, format := range []KeyFormat{UUIDKey, TimedKey} {
-		upper := strings.ToUpper(someUUID)
-		for _, value := range []string{upper, strings.Replace(someUUID, "c", "C", 1), `"` + upper + `"`} {
-			_, problem := parseKey(keyHeader(value), DefaultHeader, format)
+// CONTRACT K-3, K-10, K-7
+func TestParseKey(t *testing.T) {
+	t.Run("parse key UUID format", func(t *testing.T) {
+		for _, value := range []string{someUUID, `"` + someUUID + `"`} {
+			key, problem := parseKey(keyHeader(value), DefaultHeader, UUIDKey)
+			require.Nil(t, problem, value)
+			require.Equal(t, strings.Trim(value, `"`), key)
+		}
+		for _, value := range []string{
+			"key-0193", strings.ReplaceAll(someUUID, "-", ""), "{" + someUUID + "}", "urn:uuid:" + someUUID, someUUID + "0",
+			someUUID[1:], "g" + someUUID[1:], strings.Replace(someUUID, "-", "0", 1), strings.Repeat("-", 36),
+		} {
+			_, problem := parseKey(keyHeader(value), DefaultHeader, UUIDKey)
 			require.NotNil(t, problem, value)
 			require.Equal(t, CodeKeyInvalid, problem.Code)
-			require.Contains(t, problem.Detail, "lower case")
-			require.NotContains(t, problem.Detail, strings.Trim(value, `"`))
+			require.NotContains(t, problem.Detail, value)
 		}
-	}
-	key, problem := parseKey(keyHeader(strings.ToUpper(someUUID)), DefaultHeader, AnyKey)
-	require.Nil(t, problem)
-	require.Equal(t, strings.ToUpper(someUUID), key, "elsewhere a key is what the client says it is")
-}
-
-// CONTRACT K-7
-func TestParseKeyHeaderName(t *testing.T) {
-	header := http.Header{}
-	header.Set("PayPal-Request-Id", "k")
-	for _, name := range []string{"PayPal-Request-Id", "paypal-request-id"} {
-		key, problem := parseKey(header, name, AnyKey)
-		require.Nil(t, problem)
-		require.Equal(t, "k", key)
-	}
-	_, problem := parseKey(keyHeader("k"), "PayPal-Request-Id", AnyKey)
-	require.Equal(t, CodeKeyMissing, problem.Code)
-	require.Contains(t, problem.Detail, "PayPal-Request-Id")
-}
-
-func TestParseKeyAllocations(t *testing.T) {
-	for _, value := range []string{someUUID, `"` + someUUID + `"`} {
-		header := keyHeader(value)
-		require.Zero(t, testing.AllocsPerRun(100, func() {
-			if _, problem := parseKey(header, DefaultHeader, UUIDKey); problem != nil {
-				t.Error(problem)
+	})
+	t.Run("one UUID in two letter cases would be two keys, and the command would run twice", func(t *testing.T) {
+		for _, format := range []KeyFormat{UUIDKey, TimedKey} {
+			upper := strings.ToUpper(someUUID)
+			for _, value := range []string{upper, strings.Replace(someUUID, "c", "C", 1), `"` + upper + `"`} {
+				_, problem := parseKey(keyHeader(value), DefaultHeader, format)
+				require.NotNil(t, problem, value)
+				require.Equal(t, CodeKeyInvalid, problem.Code)
+				require.Contains(t, problem.Detail, "lower case")
+				require.NotContains(t, problem.Detail, strings.Trim(value, `"`))
 			}
-		}), value)
-	}
+		}
+		key, problem := parseKey(keyHeader(strings.ToUpper(someUUID)), DefaultHeader, AnyKey)
+		require.Nil(t, problem)
+		require.Equal(t, strings.ToUpper(someUUID), key, "elsewhere a key is what the client says it is")
+	})
+	t.Run("parse key header name", func(t *testing.T) {
+		header := http.Header{}
+		header.Set("PayPal-Request-Id", "k")
+		for _, name := range []string{"PayPal-Request-Id", "paypal-request-id"} {
+			key, problem := parseKey(header, name, AnyKey)
+			require.Nil(t, problem)
+			require.Equal(t, "k", key)
+		}
+		_, problem := parseKey(keyHeader("k"), "PayPal-Request-Id", AnyKey)
+		require.Equal(t, CodeKeyMissing, problem.Code)
+		require.Contains(t, problem.Detail, "PayPal-Request-Id")
+	})
+	t.Run("parse key allocations", func(t *testing.T) {
+		for _, value := range []string{someUUID, `"` + someUUID + `"`} {
+			header := keyHeader(value)
+			require.Zero(t, testing.AllocsPerRun(100, func() {
+				if _, problem := parseKey(header, DefaultHeader, UUIDKey); problem != nil {
+					t.Error(problem)
+				}
+			}), value)
+		}
+	})
 }
 
 // CONTRACT K-5

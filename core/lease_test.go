@@ -134,27 +134,25 @@ func TestRenewals(t *testing.T) {
 //
 // CONTRACT X-1
 func TestRenewalUnderWayAtTheEnd(t *testing.T) {
-	for name, answer := range map[string]error{"confirmed": nil, "store away": errAway, "stale": core.ErrStale} {
-		inBubble(t, name, func(t *testing.T) {
-			store := newFaultStore(memstore.New())
-			var renewals list[time.Time]
-			store.on("renew", func(context.Context) error {
-				renewals.add(time.Now())
-				time.Sleep(900 * time.Millisecond)
-				return answer
-			})
-			begun := time.Now()
-			store.on("complete", func(context.Context) error {
-				if time.Since(begun) < 9*time.Second {
-					return errAway
-				}
-				return nil
-			})
-			a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, Lease: 3 * time.Second}},
-				func(http.ResponseWriter, *http.Request) { time.Sleep(1500 * time.Millisecond) })
-			require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-			require.Len(t, renewals.all(), 1)
-			require.NotContains(t, a.kinds(), core.EventLeaseLost)
+	eachInBubble(t, map[string]error{"confirmed": nil, "store away": errAway, "stale": core.ErrStale}, func(t *testing.T, answer error) {
+		store := newFaultStore(memstore.New())
+		var renewals list[time.Time]
+		store.on("renew", func(context.Context) error {
+			renewals.add(time.Now())
+			time.Sleep(900 * time.Millisecond)
+			return answer
 		})
-	}
+		begun := time.Now()
+		store.on("complete", func(context.Context) error {
+			if time.Since(begun) < 9*time.Second {
+				return errAway
+			}
+			return nil
+		})
+		a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, Lease: 3 * time.Second}},
+			func(http.ResponseWriter, *http.Request) { time.Sleep(1500 * time.Millisecond) })
+		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		require.Len(t, renewals.all(), 1)
+		require.NotContains(t, a.kinds(), core.EventLeaseLost)
+	})
 }

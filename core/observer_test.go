@@ -285,64 +285,191 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// Every kind that the comment on the kinds says deserves attention is a warning, and no other is.
-//
-// CONTRACT O-7, X-11
-func TestWhatDeservesAttentionIsAWarning(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "observer.go", nil, 0)
-	require.NoError(t, err)
-	attention, seen := false, 0
-	for node := range ast.Preorder(file) {
-		spec, ok := node.(*ast.ValueSpec)
-		if !ok || len(spec.Values) != 1 {
-			continue
-		}
-		literal, ok := spec.Values[0].(*ast.BasicLit)
-		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Event") {
-			continue
-		}
-		kind, err := strconv.Unquote(literal.Value)
+// CONTRACT O-7, X-11, S-4
+func TestReasonsInTheLog(t *testing.T) {
+	t.Run("every kind that the comment on the kinds says deserves attention is a warning, and no other is", func(t *testing.T) {
+		file, err := parser.ParseFile(token.NewFileSet(), "observer.go", nil, 0)
 		require.NoError(t, err)
-		attention = attention || core.EventKind(kind) == core.EventLeaseLost
+		attention, seen := false, 0
+		for node := range ast.Preorder(file) {
+			spec, ok := node.(*ast.ValueSpec)
+			if !ok || len(spec.Values) != 1 {
+				continue
+			}
+			literal, ok := spec.Values[0].(*ast.BasicLit)
+			if !ok || !strings.HasPrefix(spec.Names[0].Name, "Event") {
+				continue
+			}
+			kind, err := strconv.Unquote(literal.Value)
+			require.NoError(t, err)
+			attention = attention || core.EventKind(kind) == core.EventLeaseLost
+			var log strings.Builder
+			core.LogObserver(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))).
+				Observe(t.Context(), core.Event{Kind: core.EventKind(kind), Count: 1})
+			require.Equal(t, attention, log.Len() > 0, kind)
+			require.Equal(t, attention, core.EventKind(kind).IsWarning(), kind)
+			seen++
+		}
+		require.Greater(t, seen, 20)
+	})
+	t.Run("the log says why a caller was refused; the caller hears only 401", func(t *testing.T) {
+		strict := core.Scoping{RequireTenant: true, RequireClient: true}
+		a := newApp(t, core.Config{Scoping: strict}, created)
+		member := core.Principal{Issuer: "i", Tenant: "t", Subject: "s"}
 		var log strings.Builder
-		core.LogObserver(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))).
-			Observe(t.Context(), core.Event{Kind: core.EventKind(kind), Count: 1})
-		require.Equal(t, attention, log.Len() > 0, kind)
-		require.Equal(t, attention, core.EventKind(kind).IsWarning(), kind)
-		seen++
-	}
-	require.Greater(t, seen, 20)
+		observer := core.LogObserver(slog.New(slog.NewTextHandler(&log, nil)))
+		for _, refused := range []struct {
+			p    core.Principal
+			want string
+		}{{core.Principal{}, "no principal"}, {alice, "no tenant"}, {member, "no client"}} {
+			for _, refuse := range []func() *httptest.ResponseRecorder{
+				func() *httptest.ResponseRecorder { return a.postAs(refused.p, "k-1", `{}`) },
+				func() *httptest.ResponseRecorder { return a.operation(refused.p, idOf("k-1")) },
+				func() *httptest.ResponseRecorder { return a.operations(refused.p, "") },
+				func() *httptest.ResponseRecorder { return a.ownOperation(refused.p, "k-1", "/") },
+				func() *httptest.ResponseRecorder { return a.serveSettle(refused.p, idOf("k-1"), `{}`) },
+			} {
+				a.events = nil
+				log.Reset()
+				w := refuse()
+				requireProblem(t, w, http.StatusUnauthorized, core.CodeUnauthenticated)
+				require.NotContains(t, w.Body.String(), refused.want)
+				require.Len(t, a.events, 1)
+				require.ErrorContains(t, a.events[0].Err, refused.want)
+				observer.Observe(t.Context(), a.events[0])
+				require.Contains(t, log.String(), refused.want)
+			}
+		}
+	})
 }
 
-// The log says why a caller was refused; the caller hears only 401.
+// times are the durations of an event.
+type times struct {
+	kind                               core.EventKind
+	claim, waiting, attempt, recording time.Duration
+}
+
+func timesOf(events []core.Event) (all []times) {
+	for _, e := range events {
+		all = append(all, times{e.Kind, e.Claim, e.Waiting, e.Attempt, e.Recording})
+	}
+	return all
+}
+
+// slowStore takes two seconds to claim, and one to record an end.
+func slowStore() *faultStore {
+	store := newFaultStore(memstore.New())
+	for call, takes := range map[string]time.Duration{"claim": 2, "complete": 1, "park": 1, "release": 1} {
+		store.on(call, func(context.Context) error { time.Sleep(takes * time.Second); return nil })
+	}
+	return store
+}
+
+const second = time.Second
+
+// Events say how long claim and attempt took, each of them once.
+func TestEventsSayHowLong(t *testing.T) {
+	works := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(5 * second)
+			if code == http.StatusTeapot {
+				core.NotApplied(r.Context())
+			}
+			w.WriteHeader(code)
+		}
+	}
+	claimed := times{kind: core.EventClaimed, claim: 2 * second}
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		want    []times
+	}{
+		"created": {works(201), []times{claimed, {core.EventCompleted, 0, 0, 6 * second, second},
+			{core.EventReplayed, 2 * second, 0, 0, 0}}},
+		"freed":   {works(http.StatusTeapot), []times{claimed, {core.EventFreed, 0, 0, 6 * second, second}, claimed, {core.EventFreed, 0, 0, 6 * second, second}}},
+		"unknown": {works(502), []times{claimed, {core.EventUnknown, 0, 0, 6 * second, second}, {core.EventRefused, 2 * second, 0, 0, 0}}},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			a := newApp(t, core.Config{Store: slowStore(), ClaimTimeout: 10 * second}, test.handler)
+			a.post("k-1", `{}`)
+			a.post("k-1", `{}`)
+			require.Equal(t, test.want, timesOf(a.events))
+		})
+	}
+}
+
+// A repeat that waits says how long it waited, and how long its claims took, without each other.
 //
-// CONTRACT O-7, S-4
-func TestReasonOfA401(t *testing.T) {
-	strict := core.Scoping{RequireTenant: true, RequireClient: true}
-	a := newApp(t, core.Config{Scoping: strict}, created)
-	member := core.Principal{Issuer: "i", Tenant: "t", Subject: "s"}
-	var log strings.Builder
-	observer := core.LogObserver(slog.New(slog.NewTextHandler(&log, nil)))
-	for _, refused := range []struct {
-		p    core.Principal
-		want string
-	}{{core.Principal{}, "no principal"}, {alice, "no tenant"}, {member, "no client"}} {
-		for _, refuse := range []func() *httptest.ResponseRecorder{
-			func() *httptest.ResponseRecorder { return a.postAs(refused.p, "k-1", `{}`) },
-			func() *httptest.ResponseRecorder { return a.operation(refused.p, idOf("k-1")) },
-			func() *httptest.ResponseRecorder { return a.operations(refused.p, "") },
-			func() *httptest.ResponseRecorder { return a.ownOperation(refused.p, "k-1", "/") },
-			func() *httptest.ResponseRecorder { return a.serveSettle(refused.p, idOf("k-1"), `{}`) },
-		} {
-			a.events = nil
-			log.Reset()
-			w := refuse()
-			requireProblem(t, w, http.StatusUnauthorized, core.CodeUnauthenticated)
-			require.NotContains(t, w.Body.String(), refused.want)
-			require.Len(t, a.events, 1)
-			require.ErrorContains(t, a.events[0].Err, refused.want)
-			observer.Observe(t.Context(), a.events[0])
-			require.Contains(t, log.String(), refused.want)
+// CONTRACT M-2
+func TestEventsSayHowLongARepeatWaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		a := newApp(t, core.Config{Store: slowStore(), ClaimTimeout: 10 * second,
+			Policy: core.Policy{Recovery: core.Park, Wait: 10 * second}}, func(w http.ResponseWriter, r *http.Request) {
+			<-release
+			w.WriteHeader(http.StatusCreated)
+		})
+		go a.post("k-1", `{}`)
+		synctest.Wait()
+		time.Sleep(3 * second)
+		begun := time.Now()
+		go func() {
+			time.Sleep(5 * second)
+			close(release)
+		}()
+		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get(core.HeaderResult))
+		took := time.Since(begun)
+		for _, e := range a.events {
+			if e.Kind == core.EventReplayed {
+				require.Equal(t, took, e.Claim+e.Waiting)
+				require.Positive(t, e.Waiting)
+				require.Greater(t, e.Claim, 2*second, "the sum of several claims")
+				require.Zero(t, e.Claim%(2*second))
+			}
+		}
+		require.Contains(t, a.kinds(), core.EventReplayed)
+	})
+}
+
+// Whatever a handler and a store do, one event says that the attempt has ended, and it says how long the attempt took.
+func TestOneEventEndsAnAttempt(t *testing.T) {
+	panics := func(http.ResponseWriter, *http.Request) { panic("a handler panics") }
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		broken  string
+		want    core.EventKind
+	}{
+		"recorded":           {created, "", core.EventCompleted},
+		"a failure":          {status(502), "", core.EventUnknown},
+		"a panic":            {panics, "", core.EventUnknown},
+		"parking fails":      {status(502), "park", core.EventUnknown},
+		"cannot be recorded": {created, "complete", core.EventUnconfirmed},
+		"less than was announced": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "9")
+			w.WriteHeader(200)
+		}, "", core.EventUnknown},
+	} {
+		for _, recovery := range []core.Recovery{core.Park, core.Resume} {
+			inBubble(t, name+" in "+recovery.String(), func(t *testing.T) {
+				store := memstore.New()
+				cfg := core.Config{Store: store, Policy: core.Policy{Recovery: recovery}}
+				if recovery == core.Park {
+					faults := newFaultStore(store).on(test.broken, away)
+					cfg.Store = faults
+				} else if test.broken != "" {
+					t.Skip("the faults are those of Park")
+				}
+				a := newApp(t, cfg, sealed(test.handler))
+				a.postRecovered("k-1", `{}`)
+				ends := a.ends()
+				for _, e := range a.events {
+					require.Equal(t, e.Kind.EndsAttempt() && test.broken != "", e.Attempt > 0, e.Kind)
+				}
+				require.Len(t, ends, 1)
+				if recovery == core.Resume && test.want == core.EventUnknown {
+					test.want = core.EventYielded
+				}
+				require.Equal(t, test.want, ends[0].Kind)
+			})
 		}
 	}
 }

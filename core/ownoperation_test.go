@@ -91,17 +91,15 @@ func TestSettlementOfAnAttemptThatNobodySees(t *testing.T) {
 		created(w, r)
 	}
 	operators := []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}}
-	for name, newApp := range map[string]func() *app{
+	each(t, map[string]func() *app{
 		"Rollback": func() *app { return newRowsApp(t, core.Config{OperatorRoles: operators}, books(handler)).app },
 		"Resume": func() *app {
 			return newOpsApp(t, core.Config{Policy: core.Policy{Recovery: core.Resume}}, handler)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a = newApp()
-			require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-			requireProblem(t, a.serveSettle(operator, idOf("k-1"), free), http.StatusConflict, core.CodeNotSettleable)
-			require.Equal(t, 1, a.ran())
-		})
-	}
+	}, func(t *testing.T, newApp func() *app) {
+		a = newApp()
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		requireProblem(t, a.serveSettle(operator, idOf("k-1"), free), http.StatusConflict, core.CodeNotSettleable)
+		require.Equal(t, 1, a.ran())
+	})
 }

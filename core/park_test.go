@@ -19,7 +19,7 @@ import (
 //
 // CONTRACT R-1, R-6, M-4
 func TestParkOfAnUnrenderedError(t *testing.T) {
-	for name, handler := range map[string]http.HandlerFunc{
+	each(t, map[string]http.HandlerFunc{
 		"alone": unrendered,
 		"with a body that is not the answer": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Location", "/1")
@@ -30,17 +30,15 @@ func TestParkOfAnUnrenderedError(t *testing.T) {
 			core.NotApplied(r.Context())
 			unrendered(w, r)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := newApp(t, core.Config{}, handler)
-			first := a.post("k-1", `{}`)
-			require.Equal(t, http.StatusInternalServerError, first.Code, "at least no success is told")
-			require.Empty(t, first.Body.String())
-			require.Equal(t, http.Header{"Idempotency-Key": {"k-1"}, "Idempotency-Result": {"unknown"}}, first.Header())
-			require.Equal(t, http.StatusInternalServerError, a.of(core.EventUnknown)[0].Status)
-			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
-		})
-	}
+	}, func(t *testing.T, handler http.HandlerFunc) {
+		a := newApp(t, core.Config{}, handler)
+		first := a.post("k-1", `{}`)
+		require.Equal(t, http.StatusInternalServerError, first.Code, "at least no success is told")
+		require.Empty(t, first.Body.String())
+		require.Equal(t, http.Header{"Idempotency-Key": {"k-1"}, "Idempotency-Result": {"unknown"}}, first.Header())
+		require.Equal(t, http.StatusInternalServerError, a.of(core.EventUnknown)[0].Status)
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+	})
 }
 
 // CONTRACT X-1, C-2
@@ -128,18 +126,16 @@ func TestEndsWhileTheStoreIsAway(t *testing.T) {
 
 // CONTRACT R-2
 func TestConfirmationIsBounded(t *testing.T) {
-	for name, hook := range map[string]func(ctx context.Context) error{
+	eachInBubble(t, map[string]func(ctx context.Context) error{
 		"store away":  away,
 		"store hangs": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			store := newFaultStore(memstore.New()).on("complete", hook)
-			a := newApp(t, core.Config{Store: store}, created)
-			begun := time.Now()
-			requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeCommitUnconfirmed)
-			require.InDelta(t, 10, time.Since(begun).Seconds(), 1.01)
-		})
-	}
+	}, func(t *testing.T, hook func(ctx context.Context) error) {
+		store := newFaultStore(memstore.New()).on("complete", hook)
+		a := newApp(t, core.Config{Store: store}, created)
+		begun := time.Now()
+		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeCommitUnconfirmed)
+		require.InDelta(t, 10, time.Since(begun).Seconds(), 1.01)
+	})
 }
 
 // A store that has answered is not asked again: its client would wait for ten seconds, and the answer would be the same.

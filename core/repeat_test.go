@@ -49,79 +49,98 @@ func TestOneExecutionUnderManySimultaneousRepeats(t *testing.T) {
 
 // CONTRACT H-4
 func TestRecordOfANewerRelease(t *testing.T) {
-	for name, done := range map[string]bool{"running": false, "completed": true} {
-		t.Run(name, func(t *testing.T) {
-			st := memstore.New()
-			claimed, err := st.Claim(t.Context(), store.Claim{ID: core.Scoping{}.RecordID(alice, "k-1"), Owner: store.Owner{1},
-				Recovery: core.Park, Hash: store.CommandHash{Version: 2}, Lease: time.Minute, Deadline: time.Minute})
-			require.NoError(t, err)
-			if done {
-				require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, store.Completion{
-					Answer: core.Answer{Status: 200, Body: []byte("theirs")}, Retention: store.DefaultRetention}))
-			}
-			before, err := st.Find(t.Context(), claimed.Record.ID)
-			require.NoError(t, err)
+	each(t, map[string]bool{"running": false, "completed": true}, func(t *testing.T, done bool) {
+		st := memstore.New()
+		claimed, err := st.Claim(t.Context(), store.Claim{ID: core.Scoping{}.RecordID(alice, "k-1"), Owner: store.Owner{1},
+			Recovery: core.Park, Hash: store.CommandHash{Version: 2}, Lease: time.Minute, Deadline: time.Minute})
+		require.NoError(t, err)
+		if done {
+			require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, store.Completion{
+				Answer: core.Answer{Status: 200, Body: []byte("theirs")}, Retention: store.DefaultRetention}))
+		}
+		before, err := st.Find(t.Context(), claimed.Record.ID)
+		require.NoError(t, err)
 
-			a := newApp(t, core.Config{Store: st}, created)
-			w := a.post("k-1", `{}`)
-			requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-			require.Equal(t, "2", w.Header().Get("Retry-After"))
-			require.Zero(t, a.ran(), "neither run, nor replayed, nor a mismatch")
-			require.Equal(t, []core.EventKind{core.EventRefused}, a.kinds())
-			after, err := st.Find(t.Context(), claimed.Record.ID)
-			require.NoError(t, err)
-			after.Now = before.Now
-			require.Equal(t, before, after)
-		})
-	}
+		a := newApp(t, core.Config{Store: st}, created)
+		w := a.post("k-1", `{}`)
+		requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		require.Equal(t, "2", w.Header().Get("Retry-After"))
+		require.Zero(t, a.ran(), "neither run, nor replayed, nor a mismatch")
+		require.Equal(t, []core.EventKind{core.EventRefused}, a.kinds())
+		after, err := st.Find(t.Context(), claimed.Record.ID)
+		require.NoError(t, err)
+		after.Now = before.Now
+		require.Equal(t, before, after)
+	})
 }
 
-// CONTRACT O-3
-func TestReviewBeforeAReplay(t *testing.T) {
-	var reviews []core.Record
-	var refuse error
-	a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, MaxAnswer: 100,
-		Review: func(ctx context.Context, p core.Principal, r core.Record) error {
-			require.Equal(t, "of the request", ctx.Value(reviewKey{}))
-			require.Equal(t, alice, p)
-			reviews = append(reviews, r)
-			return refuse
-		}}}, created)
-	post := func(key, body string) (code int) {
-		return a.post(key, body, withContext(context.WithValue(t.Context(), reviewKey{}, "of the request"))).Code
-	}
-	require.Equal(t, http.StatusCreated, post("k-1", `{}`))
-	require.Empty(t, reviews, "there is nothing to review yet")
-	require.Equal(t, http.StatusConflict, post("k-1", `{"another":1}`))
-	require.Empty(t, reviews, "nothing is replayed to another command")
-	require.Equal(t, http.StatusCreated, post("k-1", `{}`))
-	require.Len(t, reviews, 1)
-	require.Equal(t, "/v1/payments/1", reviews[0].Answer.Header.Get("Location"), "it sees the recorded answer")
-	require.Equal(t, core.Scoping{}.RecordID(alice, "k-1"), reviews[0].ID)
+// CONTRACT O-3, M-2, T-4, F-1
+func TestWhatRepeatsFind(t *testing.T) {
+	t.Run("review before a replay", func(t *testing.T) {
+		var reviews []core.Record
+		var refuse error
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, MaxAnswer: 100,
+			Review: func(ctx context.Context, p core.Principal, r core.Record) error {
+				require.Equal(t, "of the request", ctx.Value(reviewKey{}))
+				require.Equal(t, alice, p)
+				reviews = append(reviews, r)
+				return refuse
+			}}}, created)
+		post := func(key, body string) (code int) {
+			return a.post(key, body, withContext(context.WithValue(t.Context(), reviewKey{}, "of the request"))).Code
+		}
+		require.Equal(t, http.StatusCreated, post("k-1", `{}`))
+		require.Empty(t, reviews, "there is nothing to review yet")
+		require.Equal(t, http.StatusConflict, post("k-1", `{"another":1}`))
+		require.Empty(t, reviews, "nothing is replayed to another command")
+		require.Equal(t, http.StatusCreated, post("k-1", `{}`))
+		require.Len(t, reviews, 1)
+		require.Equal(t, "/v1/payments/1", reviews[0].Answer.Header.Get("Location"), "it sees the recorded answer")
+		require.Equal(t, core.Scoping{}.RecordID(alice, "k-1"), reviews[0].ID)
 
-	refuse = errors.New("secret of the app")
-	w := a.post("k-1", `{}`, withContext(context.WithValue(t.Context(), reviewKey{}, "of the request")))
-	requireProblem(t, w, http.StatusForbidden, core.CodeForbidden)
-	require.NotContains(t, w.Body.String(), "secret")
-	require.Empty(t, w.Header().Get("Location"))
-	require.Equal(t, 1, a.ran())
+		refuse = errors.New("secret of the app")
+		w := a.post("k-1", `{}`, withContext(context.WithValue(t.Context(), reviewKey{}, "of the request")))
+		requireProblem(t, w, http.StatusForbidden, core.CodeForbidden)
+		require.NotContains(t, w.Body.String(), "secret")
+		require.Empty(t, w.Header().Get("Location"))
+		require.Equal(t, 1, a.ran())
 
-	a.handler = large(http.StatusCreated)
-	require.Equal(t, http.StatusCreated, post("k-2", `{}`))
-	require.Equal(t, http.StatusForbidden, post("k-2", `{}`), "the Location of an answer that was not kept is one, too")
+		a.handler = large(http.StatusCreated)
+		require.Equal(t, http.StatusCreated, post("k-2", `{}`))
+		require.Equal(t, http.StatusForbidden, post("k-2", `{}`), "the Location of an answer that was not kept is one, too")
+	})
+	inBubble(t, "a first request never waits, and neither does a replay", func(t *testing.T) {
+		begun := time.Now()
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, Wait: 10 * time.Second}}, created)
+		a.post("k-1", `{}`)
+		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		requireProblem(t, a.post("k-1", `{"another":1}`), http.StatusConflict, core.CodeKeyReused)
+		require.Equal(t, begun, time.Now())
+	})
+	t.Run("full store refuses new keys", func(t *testing.T) {
+		store := newFaultStore(memstore.New(memstore.WithMaxRecords(1)))
+		released := store.count("release")
+		a := newApp(t, core.Config{Store: store}, created)
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		w := a.post("k-2", `{}`)
+		requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		require.Contains(t, w.Body.String(), "is full")
+		require.Equal(t, "2", w.Header().Get("Retry-After"))
+		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		require.Equal(t, 1, a.ran())
+		require.Zero(t, *released, "nothing has landed")
+	})
 }
 
 type reviewKey struct{}
 
 // CONTRACT M-5, T-4, M-1
 func TestPastRetention(t *testing.T) {
-	for name, swept := range map[string]bool{"swept": true, "not swept": false} {
-		t.Run(name, func(t *testing.T) {
-			for status, outcome := range map[int]string{201: "succeeded", 303: "succeeded", 402: "refused"} {
-				synctest.Test(t, func(t *testing.T) { pastRetention(t, status, outcome, swept) })
-			}
-		})
-	}
+	each(t, map[string]bool{"swept": true, "not swept": false}, func(t *testing.T, swept bool) {
+		for status, outcome := range map[int]string{201: "succeeded", 303: "succeeded", 402: "refused"} {
+			synctest.Test(t, func(t *testing.T) { pastRetention(t, status, outcome, swept) })
+		}
+	})
 }
 
 func pastRetention(t *testing.T, code int, outcome string, swept bool) {
@@ -176,21 +195,19 @@ func TestParkKeepsRefusalsAsLongAsAnything(t *testing.T) {
 
 // CONTRACT M-1, M-4, S-3
 func TestAnotherCommandIsAMismatchInEveryState(t *testing.T) {
-	for name, handler := range map[string]http.HandlerFunc{
+	each(t, map[string]http.HandlerFunc{
 		"unknown": status(http.StatusBadGateway), "completed": created, "not kept": large(201),
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, MaxAnswer: 100}}, handler)
-			a.post("k-1", `{}`)
-			w := a.post("k-1", `{"another":1}`)
-			requireProblem(t, w, http.StatusConflict, core.CodeKeyReused)
-			require.NotContains(t, w.Body.String(), "safe_new_key")
-			require.NotContains(t, w.Body.String(), "answer_")
-			require.Empty(t, w.Header().Get("Idempotency-Result"))
-			require.Empty(t, w.Header().Get("Retry-After"))
-			require.Equal(t, 1, a.ran())
-		})
-	}
+	}, func(t *testing.T, handler http.HandlerFunc) {
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, MaxAnswer: 100}}, handler)
+		a.post("k-1", `{}`)
+		w := a.post("k-1", `{"another":1}`)
+		requireProblem(t, w, http.StatusConflict, core.CodeKeyReused)
+		require.NotContains(t, w.Body.String(), "safe_new_key")
+		require.NotContains(t, w.Body.String(), "answer_")
+		require.Empty(t, w.Header().Get("Idempotency-Result"))
+		require.Empty(t, w.Header().Get("Retry-After"))
+		require.Equal(t, 1, a.ran())
+	})
 }
 
 // CONTRACT M-2
@@ -232,33 +249,4 @@ func (a *app) onceSlowly(next http.HandlerFunc) http.HandlerFunc {
 		time.Sleep(2 * time.Second)
 		next(w, r)
 	}
-}
-
-// A first request never waits, and neither does a replay.
-//
-// CONTRACT M-2
-func TestOnlyRepeatsOfARunningAttemptWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
-		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, Wait: 10 * time.Second}}, created)
-		a.post("k-1", `{}`)
-		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-		requireProblem(t, a.post("k-1", `{"another":1}`), http.StatusConflict, core.CodeKeyReused)
-		require.Equal(t, begun, time.Now())
-	})
-}
-
-// CONTRACT T-4, F-1
-func TestFullStoreRefusesNewKeys(t *testing.T) {
-	store := newFaultStore(memstore.New(memstore.WithMaxRecords(1)))
-	released := store.count("release")
-	a := newApp(t, core.Config{Store: store}, created)
-	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-	w := a.post("k-2", `{}`)
-	requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-	require.Contains(t, w.Body.String(), "is full")
-	require.Equal(t, "2", w.Header().Get("Retry-After"))
-	require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-	require.Equal(t, 1, a.ran())
-	require.Zero(t, *released, "nothing has landed")
 }

@@ -23,32 +23,30 @@ import (
 func TestScopingIsWhatItWas(t *testing.T) {
 	member := core.Principal{Issuer: alice.Issuer, Tenant: "t", Client: "web", Subject: alice.Subject, Roles: alice.Roles}
 	before := core.Scoping{Namespace: "shop", RequireTenant: true}
-	for name, after := range map[string]core.Scoping{
+	each(t, map[string]core.Scoping{
 		"namespace":       {Namespace: "wallet", RequireTenant: true},
 		"no namespace":    {RequireTenant: true},
 		"optional tenant": {Namespace: "shop"},
 		"client":          {Namespace: "shop", RequireTenant: true, RequireClient: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			store := memstore.New()
-			a := newApp(t, core.Config{Store: store, Scoping: before}, created)
-			require.Equal(t, http.StatusCreated, a.postAs(member, "k-1", `{}`).Code)
+	}, func(t *testing.T, after core.Scoping) {
+		store := memstore.New()
+		a := newApp(t, core.Config{Store: store, Scoping: before}, created)
+		require.Equal(t, http.StatusCreated, a.postAs(member, "k-1", `{}`).Code)
 
-			changed := newApp(t, core.Config{Store: store, Scoping: after}, created)
-			requireProblem(t, changed.postAs(member, "k-1", `{}`), http.StatusInternalServerError, core.CodeMisconfigured)
-			require.ErrorIs(t, changed.of(core.EventFailed)[0].Err, core.ErrScoping)
-			require.ErrorIs(t, changed.module.CheckScoping(t.Context()), core.ErrScoping)
-			require.ErrorIs(t, changed.module.Run(t.Context()), core.ErrScoping)
-			_, err := changed.module.Import(t.Context(), nil)
-			require.ErrorIs(t, err, core.ErrScoping)
-			require.Zero(t, changed.ran())
-			require.Equal(t, "reused", a.postAs(member, "k-1", `{}`).Header().Get("Idempotency-Result"))
+		changed := newApp(t, core.Config{Store: store, Scoping: after}, created)
+		requireProblem(t, changed.postAs(member, "k-1", `{}`), http.StatusInternalServerError, core.CodeMisconfigured)
+		require.ErrorIs(t, changed.of(core.EventFailed)[0].Err, core.ErrScoping)
+		require.ErrorIs(t, changed.module.CheckScoping(t.Context()), core.ErrScoping)
+		require.ErrorIs(t, changed.module.Run(t.Context()), core.ErrScoping)
+		_, err := changed.module.Import(t.Context(), nil)
+		require.ErrorIs(t, err, core.ErrScoping)
+		require.Zero(t, changed.ran())
+		require.Equal(t, "reused", a.postAs(member, "k-1", `{}`).Header().Get("Idempotency-Result"))
 
-			require.NoError(t, changed.module.AdoptScoping(t.Context()))
-			require.NoError(t, changed.module.CheckScoping(t.Context()))
-			require.Equal(t, "created", changed.postAs(member, "k-2", `{}`).Header().Get("Idempotency-Result"))
-		})
-	}
+		require.NoError(t, changed.module.AdoptScoping(t.Context()))
+		require.NoError(t, changed.module.CheckScoping(t.Context()))
+		require.Equal(t, "created", changed.postAs(member, "k-2", `{}`).Header().Get("Idempotency-Result"))
+	})
 }
 
 // silentKeeper is a store that cannot be asked for the scoping that it keeps.
@@ -181,45 +179,43 @@ var unsetIDs = func() []string {
 	}
 }()
 
-// CONTRACT S-6
+// CONTRACT S-6, S-4
 func TestIDsThatStandForNobody(t *testing.T) {
-	for _, id := range unsetIDs {
-		for field, p := range map[string]core.Principal{
-			"subject": {Issuer: "https://issuer.example", Subject: id},
-			"issuer":  {Issuer: id, Subject: "alice"},
-			"tenant":  {Issuer: "https://issuer.example", Tenant: id, Subject: "alice"},
-		} {
-			require.Equal(t, field == "tenant" && id == "", p.Valid(), "%s %q", field, id)
-			a := newApp(t, core.Config{}, created)
-			if !p.Valid() {
-				requireProblem(t, a.postAs(p, "k-1", `{}`), http.StatusUnauthorized, core.CodeUnauthenticated)
-				require.Zero(t, a.ran())
+	t.Run("IDs that stand for nobody", func(t *testing.T) {
+		for _, id := range unsetIDs {
+			for field, p := range map[string]core.Principal{
+				"subject": {Issuer: "https://issuer.example", Subject: id},
+				"issuer":  {Issuer: id, Subject: "alice"},
+				"tenant":  {Issuer: "https://issuer.example", Tenant: id, Subject: "alice"},
+			} {
+				require.Equal(t, field == "tenant" && id == "", p.Valid(), "%s %q", field, id)
+				a := newApp(t, core.Config{}, created)
+				if !p.Valid() {
+					requireProblem(t, a.postAs(p, "k-1", `{}`), http.StatusUnauthorized, core.CodeUnauthenticated)
+					require.Zero(t, a.ran())
+				}
 			}
 		}
-	}
-	for _, id := range []string{
-		"1", "10", "x", "a", "7f", "alice", "user-0", "alice@shop.example", "auth0|5f7c8ec7c33c6c004bbafe82", "用户", "-", "Nil",
-		"10000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000001", "11111111-0000-0000-0000-000000000000",
-		"10000000000000000000000000000000", "507f1f77bcf86cd799439011", "100000000000000000000000", "nullable", "100%",
-		"false", "0b", "0xf", "000123", "spiffe://shop.example/ns/pay",
-	} {
-		p := core.Principal{Issuer: "https://issuer.example", Tenant: id, Subject: id}
-		require.True(t, p.Valid(), id)
-	}
-}
-
-// A client counts where Scoping says so.
-//
-// CONTRACT S-6, S-4
-func TestClientThatStandsForNobody(t *testing.T) {
-	a := newApp(t, core.Config{Scoping: core.Scoping{RequireClient: true}}, created)
-	p := alice
-	for _, id := range unsetIDs {
-		p.Client = id
-		requireProblem(t, a.postAs(p, "k-1", `{}`), http.StatusUnauthorized, core.CodeUnauthenticated)
-	}
-	p.Client = "web"
-	require.Equal(t, http.StatusCreated, a.postAs(p, "k-1", `{}`).Code)
+		for _, id := range []string{
+			"1", "10", "x", "a", "7f", "alice", "user-0", "alice@shop.example", "auth0|5f7c8ec7c33c6c004bbafe82", "用户", "-", "Nil",
+			"10000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000001", "11111111-0000-0000-0000-000000000000",
+			"10000000000000000000000000000000", "507f1f77bcf86cd799439011", "100000000000000000000000", "nullable", "100%",
+			"false", "0b", "0xf", "000123", "spiffe://shop.example/ns/pay",
+		} {
+			p := core.Principal{Issuer: "https://issuer.example", Tenant: id, Subject: id}
+			require.True(t, p.Valid(), id)
+		}
+	})
+	t.Run("a client counts where Scoping says so", func(t *testing.T) {
+		a := newApp(t, core.Config{Scoping: core.Scoping{RequireClient: true}}, created)
+		p := alice
+		for _, id := range unsetIDs {
+			p.Client = id
+			requireProblem(t, a.postAs(p, "k-1", `{}`), http.StatusUnauthorized, core.CodeUnauthenticated)
+		}
+		p.Client = "web"
+		require.Equal(t, http.StatusCreated, a.postAs(p, "k-1", `{}`).Code)
+	})
 }
 
 // The backlog of a service is its own, whoever else uses its tables.

@@ -74,7 +74,7 @@ func TestCommitsOfAnAttempt(t *testing.T) {
 //
 // CONTRACT X-14
 func TestResultOfACallOutlivesItsSegment(t *testing.T) {
-	for name, end := range map[string]func(ctx context.Context) (int, error){
+	eachInBubble(t, map[string]func(ctx context.Context) (int, error){
 		"5xx":        func(context.Context) (int, error) { return 0, errProvider },
 		"a panic":    func(context.Context) (int, error) { panic("boom") },
 		"a deadline": func(ctx context.Context) (int, error) { <-ctx.Done(); return http.StatusCreated, nil },
@@ -83,30 +83,28 @@ func TestResultOfACallOutlivesItsSegment(t *testing.T) {
 			return http.StatusCreated, nil
 		},
 		"Failed": func(ctx context.Context) (int, error) { core.Failed(ctx); return http.StatusOK, nil },
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			var p charger
-			rows, fail := 0, true
-			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-				if _, err := charge(ctx, &p, window); err != nil {
-					return 0, err
-				}
-				_, err := core.Step(ctx, "1", func(context.Context) (int, error) { rows++; return 0, nil })
-				if err == nil && fail {
-					return end(ctx)
-				}
-				return http.StatusCreated, err
-			})
-			func() {
-				defer func() { _ = recover() }()
-				require.NotEqual(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-			}()
-			fail = false
-			require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "at once")
-			p.requireOneCharge(t, 1)
-			require.Equal(t, 2, rows, "the rows behind the call were undone, and are written again")
+	}, func(t *testing.T, end func(ctx context.Context) (int, error)) {
+		var p charger
+		rows, fail := 0, true
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			if _, err := charge(ctx, &p, window); err != nil {
+				return 0, err
+			}
+			_, err := core.Step(ctx, "1", func(context.Context) (int, error) { rows++; return 0, nil })
+			if err == nil && fail {
+				return end(ctx)
+			}
+			return http.StatusCreated, err
 		})
-	}
+		func() {
+			defer func() { _ = recover() }()
+			require.NotEqual(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+		}()
+		fail = false
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "at once")
+		p.requireOneCharge(t, 1)
+		require.Equal(t, 2, rows, "the rows behind the call were undone, and are written again")
+	})
 }
 
 // CONTRACT X-16, X-0, X-3
@@ -363,32 +361,30 @@ func TestFirstAttemptThatFailsLeavesNothing(t *testing.T) {
 //
 // CONTRACT X-15, X-1
 func TestSealWaitsForARenewal(t *testing.T) {
-	for name, end := range map[string]func(s *sealing, ctx context.Context) error{
+	eachInBubble(t, map[string]func(s *sealing, ctx context.Context) error{
 		"at a call":     func(s *sealing, ctx context.Context) error { return s.call(ctx, "ship", window) },
 		"at the answer": func(*sealing, context.Context) error { return nil },
 		"of a result":   func(s *sealing, ctx context.Context) error { return s.call(ctx, "ship") },
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			st := newSealing()
-			renewing := false
-			st.on("renew", func(context.Context) error {
-				renewing = true
-				time.Sleep(900 * time.Millisecond)
-				renewing = false
-				return nil
-			})
-			for _, call := range []string{"start", "finish", "complete"} {
-				st.on(call, func(context.Context) error { require.False(t, renewing, call); return nil })
-			}
-			a := newFlowApp(t, st, func(ctx context.Context) (int, error) {
-				err := st.call(ctx, "charge", window)
-				time.Sleep(store.DefaultLease/3 + time.Millisecond) // the renewal was sent
-				return http.StatusCreated, cmpErr(err, end(st, ctx))
-			})
-			require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-			require.Empty(t, a.of(core.EventLeaseLost))
+	}, func(t *testing.T, end func(s *sealing, ctx context.Context) error) {
+		st := newSealing()
+		renewing := false
+		st.on("renew", func(context.Context) error {
+			renewing = true
+			time.Sleep(900 * time.Millisecond)
+			renewing = false
+			return nil
 		})
-	}
+		for _, call := range []string{"start", "finish", "complete"} {
+			st.on(call, func(context.Context) error { require.False(t, renewing, call); return nil })
+		}
+		a := newFlowApp(t, st, func(ctx context.Context) (int, error) {
+			err := st.call(ctx, "charge", window)
+			time.Sleep(store.DefaultLease/3 + time.Millisecond) // the renewal was sent
+			return http.StatusCreated, cmpErr(err, end(st, ctx))
+		})
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		require.Empty(t, a.of(core.EventLeaseLost))
+	})
 }
 
 // CONTRACT X-1, X-3, X-14

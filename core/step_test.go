@@ -417,31 +417,29 @@ func TestNoStepAfterAChangedOne(t *testing.T) {
 			return err
 		})
 	}
-	for name, change := range map[string]func(ctx context.Context) error{
+	each(t, map[string]func(ctx context.Context) error{
 		"a new step": func(ctx context.Context) error { return (&take{}).steps(ctx, "check") },
 		"an event of a later step": func(ctx context.Context) error {
 			_, err := core.DeriveEvent(ctx, "reserved")
 			require.NoError(t, err)
 			return reserve(ctx)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, attempts := take{fail: "charge"}, 0
-			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-				if attempts++; attempts == 1 {
-					require.NoError(t, reserve(ctx))
-					return http.StatusCreated, s.steps(ctx, "charge")
-				}
-				require.ErrorIs(t, change(ctx), core.ErrStepsChanged)
-				require.ErrorIs(t, s.steps(ctx, "charge"), core.ErrStepsChanged)
-				return http.StatusCreated, nil
-			})
-			a.post("k-1", `{}`)
-			requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeStepsChanged)
-			require.Equal(t, []string{"charge"}, s.ran)
-			require.Equal(t, 2, attempts)
+	}, func(t *testing.T, change func(ctx context.Context) error) {
+		s, attempts := take{fail: "charge"}, 0
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			if attempts++; attempts == 1 {
+				require.NoError(t, reserve(ctx))
+				return http.StatusCreated, s.steps(ctx, "charge")
+			}
+			require.ErrorIs(t, change(ctx), core.ErrStepsChanged)
+			require.ErrorIs(t, s.steps(ctx, "charge"), core.ErrStepsChanged)
+			return http.StatusCreated, nil
 		})
-	}
+		a.post("k-1", `{}`)
+		requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeStepsChanged)
+		require.Equal(t, []string{"charge"}, s.ran)
+		require.Equal(t, 2, attempts)
+	})
 }
 
 // book is a database step without rows.
@@ -475,31 +473,29 @@ func tolerated(ctx context.Context, t *testing.T, name string) {
 //
 // CONTRACT X-3
 func TestStepThatMoves(t *testing.T) {
-	for name, fails := range map[string]error{"finished": nil, "unknown": errProvider} {
-		t.Run(name, func(t *testing.T) {
-			p := &charger{fail: fails}
-			first := true
-			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-				if first {
-					tolerated(ctx, t, "optional")
-				}
-				status, err := charge(ctx, p) // the provider does not deduplicate
-				if first {
-					err = errProvider
-				}
-				return status, err
-			})
-			require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
-			p.fail, first = nil, false
-			w := a.post("k-1", `{}`)
-			p.requireOneCharge(t, 1)
-			if fails == nil {
-				requireProblem(t, w, http.StatusInternalServerError, core.CodeStepsChanged) // the tolerated step is missing
-			} else {
-				requireProblem(t, w, http.StatusConflict, core.CodeOutcomeUnknown)
+	each(t, map[string]error{"finished": nil, "unknown": errProvider}, func(t *testing.T, fails error) {
+		p := &charger{fail: fails}
+		first := true
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			if first {
+				tolerated(ctx, t, "optional")
 			}
+			status, err := charge(ctx, p) // the provider does not deduplicate
+			if first {
+				err = errProvider
+			}
+			return status, err
 		})
-	}
+		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+		p.fail, first = nil, false
+		w := a.post("k-1", `{}`)
+		p.requireOneCharge(t, 1)
+		if fails == nil {
+			requireProblem(t, w, http.StatusInternalServerError, core.CodeStepsChanged) // the tolerated step is missing
+		} else {
+			requireProblem(t, w, http.StatusConflict, core.CodeOutcomeUnknown)
+		}
+	})
 }
 
 // CONTRACT X-3
@@ -801,24 +797,22 @@ func TestDedupWindowGoesByTheStoresClock(t *testing.T) {
 
 // CONTRACT X-3
 func TestStoreIsLostBetweenTheProvidersAnswerAndItsRecord(t *testing.T) {
-	for name, landed := range map[string]string{"before it has landed": "", "after": "after "} {
-		inBubble(t, name, func(t *testing.T) {
-			st := newFaultStore(memstore.New())
-			p := &charger{}
-			a := newFlowApp(t, st, func(ctx context.Context) (int, error) { return charge(ctx, p, core.Dedup(time.Hour)) })
-			tries := map[string]int{}
-			for _, call := range []string{"complete", "finish"} { // with the answer, then alone
-				st.on(landed+call, func(context.Context) error { tries[call]++; return errAway })
-			}
-			requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeCommitUnconfirmed)
-			require.Greater(t, tries["complete"], 3, "a charge is worth more than one try")
-			st.on(landed+"complete", nil)
-			st.on(landed+"finish", nil)
-			time.Sleep(store.DefaultLease)
-			require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-			p.requireOneCharge(t, map[bool]int{true: 2, false: 1}[landed == ""])
-		})
-	}
+	eachInBubble(t, map[string]string{"before it has landed": "", "after": "after "}, func(t *testing.T, landed string) {
+		st := newFaultStore(memstore.New())
+		p := &charger{}
+		a := newFlowApp(t, st, func(ctx context.Context) (int, error) { return charge(ctx, p, core.Dedup(time.Hour)) })
+		tries := map[string]int{}
+		for _, call := range []string{"complete", "finish"} { // with the answer, then alone
+			st.on(landed+call, func(context.Context) error { tries[call]++; return errAway })
+		}
+		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeCommitUnconfirmed)
+		require.Greater(t, tries["complete"], 3, "a charge is worth more than one try")
+		st.on(landed+"complete", nil)
+		st.on(landed+"finish", nil)
+		time.Sleep(store.DefaultLease)
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		p.requireOneCharge(t, map[bool]int{true: 2, false: 1}[landed == ""])
+	})
 	inBubble(t, "for a moment", func(t *testing.T) {
 		st := newFaultStore(memstore.New())
 		p := &charger{}
@@ -944,32 +938,30 @@ func TestAnswersWhileACallIsUnfinished(t *testing.T) {
 //
 // CONTRACT X-3
 func TestAnswerBeforeACallHasReturned(t *testing.T) {
-	for name, opts := range map[string][]core.CallOption{"call": nil, "optional": {core.Optional()}} {
-		t.Run(name, func(t *testing.T) {
-			var wg sync.WaitGroup
-			leave := make(chan struct{})
-			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-				begun := make(chan struct{})
-				wg.Go(func() {
-					_ = core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error {
-						close(begun)
-						<-leave
-						return nil
-					}, opts...)
-				})
-				<-begun
-				return http.StatusCreated, nil
+	each(t, map[string][]core.CallOption{"call": nil, "optional": {core.Optional()}}, func(t *testing.T, opts []core.CallOption) {
+		var wg sync.WaitGroup
+		leave := make(chan struct{})
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			begun := make(chan struct{})
+			wg.Go(func() {
+				_ = core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error {
+					close(begun)
+					<-leave
+					return nil
+				}, opts...)
 			})
-			first := a.post("k-1", `{}`)
-			close(leave)
-			wg.Wait()
-			if opts == nil {
-				requireProblem(t, first, http.StatusInternalServerError, core.CodeCallUnfinished)
-			} else {
-				require.Equal(t, "created", first.Header().Get("Idempotency-Result"))
-			}
+			<-begun
+			return http.StatusCreated, nil
 		})
-	}
+		first := a.post("k-1", `{}`)
+		close(leave)
+		wg.Wait()
+		if opts == nil {
+			requireProblem(t, first, http.StatusInternalServerError, core.CodeCallUnfinished)
+		} else {
+			require.Equal(t, "created", first.Header().Get("Idempotency-Result"))
+		}
+	})
 }
 
 // A client that gets a 5xx after a call has begun must not pay with a new key.

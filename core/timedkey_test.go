@@ -413,20 +413,18 @@ func (hangingAges) KeepAge(context.Context, []byte, string, time.Duration, store
 //
 // CONTRACT T-6, F-1
 func TestAnAgeOfKeysThatDoesNotCome(t *testing.T) {
-	for name, cfg := range map[string]core.Config{
+	eachInBubble(t, map[string]core.Config{
 		"timed": timedKeys(hangingAges{memstore.New()}, time.Hour),
 		"left":  {Store: hangingAges{memstore.New()}, Policy: core.Policy{Recovery: core.Park}},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			a := newApp(t, cfg, created)
-			var wg sync.WaitGroup
-			defer wg.Wait()
-			wg.Go(func() { a.post(ago(0), `{}`) })
-			synctest.Wait()
-			requireProblem(t, a.post(ago(30*time.Minute), `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-			require.Zero(t, a.ran())
-		})
-	}
+	}, func(t *testing.T, cfg core.Config) {
+		a := newApp(t, cfg, created)
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() { a.post(ago(0), `{}`) })
+		synctest.Wait()
+		requireProblem(t, a.post(ago(30*time.Minute), `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		require.Zero(t, a.ran())
+	})
 }
 
 // CONTRACT T-6, T-5, M-3
@@ -629,31 +627,29 @@ func TestRollbackOutlivesTheAgeOfItsKey(t *testing.T) {
 	off := &drifting{}
 	cfg := core.Config{MaxClockSkew: 12 * time.Hour, Now: off.now,
 		Policy: core.Policy{KeyFormat: core.TimedKey, KeyAge: time.Hour}}
-	for name, want := range map[string]int{"commits": 201, "is refused": 422, "fails": 500} {
-		t.Run(name, func(t *testing.T) {
-			off.by(0)
-			a := newRowsApp(t, cfg, nil)
-			key := ago(0)
-			a.handler = func(w http.ResponseWriter, _ *http.Request) {
-				off.by(2 * time.Hour)
-				a.handler = nil
-				requireProblem(t, a.post(key, `{}`), http.StatusConflict, core.CodeInFlight)
-				w.WriteHeader(want)
-			}
-			require.Equal(t, want, a.post(key, `{}`).Code)
-			if want == 500 {
-				requireTooOld(t, a.post(key, `{}`), key)
-				return
-			}
-			w := a.post(key, `{}`)
-			require.Equal(t, want, w.Code)
-			require.Equal(t, "reused", w.Header().Get("Idempotency-Result"))
-			rec := find(t, a.store, key)
-			require.True(t, rec.Timed)
-			require.Equal(t, store.DefaultRetention, rec.ExpiresAt.Sub(rec.CreatedAt).Round(time.Minute), "of a refusal, too")
-			require.Equal(t, rec.ExpiresAt, rec.PurgeAt, "no tombstone")
-		})
-	}
+	each(t, map[string]int{"commits": 201, "is refused": 422, "fails": 500}, func(t *testing.T, want int) {
+		off.by(0)
+		a := newRowsApp(t, cfg, nil)
+		key := ago(0)
+		a.handler = func(w http.ResponseWriter, _ *http.Request) {
+			off.by(2 * time.Hour)
+			a.handler = nil
+			requireProblem(t, a.post(key, `{}`), http.StatusConflict, core.CodeInFlight)
+			w.WriteHeader(want)
+		}
+		require.Equal(t, want, a.post(key, `{}`).Code)
+		if want == 500 {
+			requireTooOld(t, a.post(key, `{}`), key)
+			return
+		}
+		w := a.post(key, `{}`)
+		require.Equal(t, want, w.Code)
+		require.Equal(t, "reused", w.Header().Get("Idempotency-Result"))
+		rec := find(t, a.store, key)
+		require.True(t, rec.Timed)
+		require.Equal(t, store.DefaultRetention, rec.ExpiresAt.Sub(rec.CreatedAt).Round(time.Minute), "of a refusal, too")
+		require.Equal(t, rec.ExpiresAt, rec.PurgeAt, "no tombstone")
+	})
 }
 
 // KeepAge implements [store.Settings].

@@ -66,52 +66,52 @@ func newTracedApp(t *testing.T, cfg core.Config, handler http.HandlerFunc) (*app
 
 const someTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-func TestTraceIsKept(t *testing.T) {
-	store := memstore.New()
-	a, _ := newTracedApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park}},
-		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
-	tests := []struct {
-		trace string
-		kept  bool
-	}{
-		{someTrace, true},
-		{"", false},
-		{"panic", false},
-		{"panic at the start", false},
-		{strings.Replace(someTrace, "00-", "01-", 1), false}, // another version may have another form
-		{someTrace + "-more", false},
-		{strings.ToUpper(someTrace), false},
-		{strings.Replace(someTrace, "-b7", "_b7", 1), false},
-		{strings.Replace(someTrace, "0af7", "0a-7", 1), false},
-		{strings.Replace(someTrace, "0af7651916cd43dd8448eb211c80319c", zeros, 1), false},
-		{strings.Replace(someTrace, "b7ad6b7169203331", zeros[:16], 1), false},
-		{strings.TrimSuffix(someTrace, "01") + "\u00e9", false},
-	}
-	for i, test := range tests {
-		key := "key-" + strconv.Itoa(i)
-		require.Equal(t, http.StatusCreated, a.post(key, `{}`, inTrace(test.trace)).Code)
-		rec := find(t, store, key)
-		require.Equal(t, test.kept, rec.Traceparent == test.trace && test.trace != "", test.trace)
-		require.True(t, test.kept || rec.Traceparent == "", test.trace)
-	}
+func TestTraces(t *testing.T) {
+	t.Run("trace is kept", func(t *testing.T) {
+		store := memstore.New()
+		a, _ := newTracedApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park}},
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
+		tests := []struct {
+			trace string
+			kept  bool
+		}{
+			{someTrace, true},
+			{"", false},
+			{"panic", false},
+			{"panic at the start", false},
+			{strings.Replace(someTrace, "00-", "01-", 1), false}, // another version may have another form
+			{someTrace + "-more", false},
+			{strings.ToUpper(someTrace), false},
+			{strings.Replace(someTrace, "-b7", "_b7", 1), false},
+			{strings.Replace(someTrace, "0af7", "0a-7", 1), false},
+			{strings.Replace(someTrace, "0af7651916cd43dd8448eb211c80319c", zeros, 1), false},
+			{strings.Replace(someTrace, "b7ad6b7169203331", zeros[:16], 1), false},
+			{strings.TrimSuffix(someTrace, "01") + "\u00e9", false},
+		}
+		for i, test := range tests {
+			key := "key-" + strconv.Itoa(i)
+			require.Equal(t, http.StatusCreated, a.post(key, `{}`, inTrace(test.trace)).Code)
+			rec := find(t, store, key)
+			require.Equal(t, test.kept, rec.Traceparent == test.trace && test.trace != "", test.trace)
+			require.True(t, test.kept || rec.Traceparent == "", test.trace)
+		}
+	})
+	t.Run("the trace of a record is that of the attempt whose answer it has, and repeats do not change it", func(t *testing.T) {
+		store := memstore.New()
+		status := http.StatusBadGateway
+		a, _ := newTracedApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume}},
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		other := strings.Replace(someTrace, "0af7", "0af8", 1)
+		require.Equal(t, http.StatusBadGateway, a.post("k", `{}`, inTrace(someTrace)).Code)
+		status = http.StatusCreated
+		require.Equal(t, http.StatusCreated, a.post("k", `{}`, inTrace(other)).Code)
+		require.Equal(t, "reused", a.post("k", `{}`, inTrace(someTrace)).Header().Get(core.HeaderResult))
+		rec := find(t, store, "k")
+		require.Equal(t, other, rec.Traceparent)
+	})
 }
 
 const zeros = "00000000000000000000000000000000"
-
-// The trace of a record is that of the attempt whose answer it has, and repeats do not change it.
-func TestTraceOfTheAttemptThatAnswers(t *testing.T) {
-	store := memstore.New()
-	status := http.StatusBadGateway
-	a, _ := newTracedApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume}},
-		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
-	other := strings.Replace(someTrace, "0af7", "0af8", 1)
-	require.Equal(t, http.StatusBadGateway, a.post("k", `{}`, inTrace(someTrace)).Code)
-	status = http.StatusCreated
-	require.Equal(t, http.StatusCreated, a.post("k", `{}`, inTrace(other)).Code)
-	require.Equal(t, "reused", a.post("k", `{}`, inTrace(someTrace)).Header().Get(core.HeaderResult))
-	rec := find(t, store, "k")
-	require.Equal(t, other, rec.Traceparent)
-}
 
 // Whatever becomes of a command, its trace begins once and ends once; the handler runs inside it. What the guards refuse
 // has none.
@@ -210,51 +210,47 @@ func (n namedTracer) Traceparent(context.Context) string {
 
 func (n namedTracer) TraceEnd(context.Context) { n.tell("end") }
 
-// All observers are told, in their order, and one that panics keeps none of the others from it.
-//
 // CONTRACT X-13
 func TestObservers(t *testing.T) {
-	var told []string
-	tell := func(name string, panics bool) core.Observer {
-		return core.ObserverFunc(func(_ context.Context, e core.Event) {
-			told = append(told, name+" "+string(e.Kind))
-			if panics {
-				panic(name)
-			}
-		})
-	}
-	all := core.Observers(tell("a", true), nil, core.Observers(tell("b", true), tell("c", false)))
-	all.Observe(t.Context(), core.Event{Kind: core.EventClaimed})
-	require.Equal(t, []string{"a claimed", "b claimed", "c claimed"}, told)
-	_, isTracer := all.(core.Tracer)
-	require.False(t, isTracer)
+	t.Run("all observers are told, in their order, and one that panics keeps none of the others from it", func(t *testing.T) {
+		var told []string
+		tell := func(name string, panics bool) core.Observer {
+			return core.ObserverFunc(func(_ context.Context, e core.Event) {
+				told = append(told, name+" "+string(e.Kind))
+				if panics {
+					panic(name)
+				}
+			})
+		}
+		all := core.Observers(tell("a", true), nil, core.Observers(tell("b", true), tell("c", false)))
+		all.Observe(t.Context(), core.Event{Kind: core.EventClaimed})
+		require.Equal(t, []string{"a claimed", "b claimed", "c claimed"}, told)
+		_, isTracer := all.(core.Tracer)
+		require.False(t, isTracer)
 
-	core.Observers().Observe(t.Context(), core.Event{})
-	core.Observers(nil).Observe(t.Context(), core.Event{})
-}
-
-// Each tracer adds to the context, and the first one that has a trace is asked for it.
-//
-// CONTRACT X-13
-func TestObserversTrace(t *testing.T) {
-	const second = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
-	var told []string
-	all, ok := core.Observers(
-		core.ObserverFunc(func(context.Context, core.Event) {}),
-		namedTracer{name: "broken", panics: true, told: &told},
-		namedTracer{name: "none", told: &told},
-		core.Observers(namedTracer{name: "second", trace: second, told: &told}),
-		namedTracer{name: "third", trace: someTrace, told: &told},
-	).(core.Tracer)
-	require.True(t, ok)
-	ctx := all.TraceStart(t.Context(), core.Event{})
-	require.Nil(t, ctx.Value(ctxKey("broken")))
-	for _, name := range []string{"none", "second", "third"} {
-		require.Equal(t, true, ctx.Value(ctxKey(name)), name)
-	}
-	require.Equal(t, second, all.Traceparent(ctx))
-	all.TraceEnd(ctx)
-	require.Equal(t, []string{"broken start", "none start", "second start", "third start",
-		"broken traceparent", "none traceparent", "second traceparent",
-		"broken end", "none end", "second end", "third end"}, told)
+		core.Observers().Observe(t.Context(), core.Event{})
+		core.Observers(nil).Observe(t.Context(), core.Event{})
+	})
+	t.Run("each tracer adds to the context, and the first one that has a trace is asked for it", func(t *testing.T) {
+		const second = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+		var told []string
+		all, ok := core.Observers(
+			core.ObserverFunc(func(context.Context, core.Event) {}),
+			namedTracer{name: "broken", panics: true, told: &told},
+			namedTracer{name: "none", told: &told},
+			core.Observers(namedTracer{name: "second", trace: second, told: &told}),
+			namedTracer{name: "third", trace: someTrace, told: &told},
+		).(core.Tracer)
+		require.True(t, ok)
+		ctx := all.TraceStart(t.Context(), core.Event{})
+		require.Nil(t, ctx.Value(ctxKey("broken")))
+		for _, name := range []string{"none", "second", "third"} {
+			require.Equal(t, true, ctx.Value(ctxKey(name)), name)
+		}
+		require.Equal(t, second, all.Traceparent(ctx))
+		all.TraceEnd(ctx)
+		require.Equal(t, []string{"broken start", "none start", "second start", "third start",
+			"broken traceparent", "none traceparent", "second traceparent",
+			"broken end", "none end", "second end", "third end"}, told)
+	})
 }

@@ -26,54 +26,52 @@ func (d *drifting) by(off time.Duration) { d.off.Store(int64(off)) }
 //
 // CONTRACT T-5, M-3, M-5
 func TestClockThatJumps(t *testing.T) {
-	for name, jump := range map[string]time.Duration{"ahead": 40 * 24 * time.Hour, "behind": -40 * 24 * time.Hour} {
-		inBubble(t, name, func(t *testing.T) {
-			clock := &drifting{}
-			st := memstore.New(memstore.WithClock(clock.now))
-			a := newOpsApp(t, core.Config{Store: st, SweepEvery: time.Second}, created)
-			require.Equal(t, http.StatusCreated, a.post("buried", `{}`).Code)
-			time.Sleep(store.DefaultRetention)
-			_, err := st.Sweep(t.Context(), 10, store.Window{})
-			require.NoError(t, err)
-			require.Equal(t, http.StatusCreated, a.post("answered", `{}`).Code)
-			a.handler = status(http.StatusBadGateway)
-			require.Equal(t, http.StatusBadGateway, a.post("parked", `{}`).Code)
-			time.Sleep(store.DefaultDeadline)
-			a.handler = created
+	eachInBubble(t, map[string]time.Duration{"ahead": 40 * 24 * time.Hour, "behind": -40 * 24 * time.Hour}, func(t *testing.T, jump time.Duration) {
+		clock := &drifting{}
+		st := memstore.New(memstore.WithClock(clock.now))
+		a := newOpsApp(t, core.Config{Store: st, SweepEvery: time.Second}, created)
+		require.Equal(t, http.StatusCreated, a.post("buried", `{}`).Code)
+		time.Sleep(store.DefaultRetention)
+		_, err := st.Sweep(t.Context(), 10, store.Window{})
+		require.NoError(t, err)
+		require.Equal(t, http.StatusCreated, a.post("answered", `{}`).Code)
+		a.handler = status(http.StatusBadGateway)
+		require.Equal(t, http.StatusBadGateway, a.post("parked", `{}`).Code)
+		time.Sleep(store.DefaultDeadline)
+		a.handler = created
 
-			clock.by(jump)
-			stop := a.start()
-			time.Sleep(10 * time.Second)
-			w := a.post("answered", `{}`)
-			requireCreated(t, w, "reused")
-			require.Equal(t, "completed", members(t, a.operation(alice, idOf("answered")))["state"])
-			requireProblem(t, a.post("parked", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
-			requireProblem(t, a.serveSettle(operator, idOf("parked"), `{"outcome":"not_applied","reason":"r"}`),
-				http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-			w = a.post("buried", `{}`)
-			if jump > 0 {
-				requireProblem(t, w, http.StatusConflict, core.CodeKeyExpired)
-			} else {
-				require.Equal(t, http.StatusConflict, w.Code)
-			}
-			for range 2 { // its lease would be as wrong as the clock
-				requireProblem(t, a.post("new", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-			}
-			told := a.of(core.EventClockSkew)
-			require.Len(t, told, 1, "once a minute")
-			require.ErrorIs(t, told[0].Err, core.ErrClock)
-			require.Empty(t, a.of(core.EventSwept))
+		clock.by(jump)
+		stop := a.start()
+		time.Sleep(10 * time.Second)
+		w := a.post("answered", `{}`)
+		requireCreated(t, w, "reused")
+		require.Equal(t, "completed", members(t, a.operation(alice, idOf("answered")))["state"])
+		requireProblem(t, a.post("parked", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+		requireProblem(t, a.serveSettle(operator, idOf("parked"), `{"outcome":"not_applied","reason":"r"}`),
+			http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		w = a.post("buried", `{}`)
+		if jump > 0 {
+			requireProblem(t, w, http.StatusConflict, core.CodeKeyExpired)
+		} else {
+			require.Equal(t, http.StatusConflict, w.Code)
+		}
+		for range 2 { // its lease would be as wrong as the clock
+			requireProblem(t, a.post("new", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		}
+		told := a.of(core.EventClockSkew)
+		require.Len(t, told, 1, "once a minute")
+		require.ErrorIs(t, told[0].Err, core.ErrClock)
+		require.Empty(t, a.of(core.EventSwept))
 
-			clock.by(0)
-			time.Sleep(time.Minute)
-			stop()
-			before := a.ran()
-			require.Equal(t, "reused", a.post("answered", `{}`).Header().Get("Idempotency-Result"))
-			requireProblem(t, a.post("buried", `{}`), http.StatusConflict, core.CodeKeyExpired)
-			require.Equal(t, before, a.ran())
-			require.Equal(t, "created", a.post("new", `{}`).Header().Get("Idempotency-Result"))
-		})
-	}
+		clock.by(0)
+		time.Sleep(time.Minute)
+		stop()
+		before := a.ran()
+		require.Equal(t, "reused", a.post("answered", `{}`).Header().Get("Idempotency-Result"))
+		requireProblem(t, a.post("buried", `{}`), http.StatusConflict, core.CodeKeyExpired)
+		require.Equal(t, before, a.ran())
+		require.Equal(t, "created", a.post("new", `{}`).Header().Get("Idempotency-Result"))
+	})
 }
 
 // CONTRACT T-5, X-3, T-1

@@ -36,57 +36,57 @@ func TestConfigNamesEverythingThatIsWrong(t *testing.T) {
 }
 
 // CONTRACT C-1, K-7
-func TestProviders(t *testing.T) {
-	for name, provider := range map[string]idemclient.Provider{
-		"Idempotency-Key":     idemclient.Standard(),
-		"idempotency-key":     {Header: "idempotency-key", MaxKey: 36, Lifetime: time.Hour},
-		"PayPal-Request-Id":   idemclient.PayPal(),
-		"Cko-Idempotency-Key": idemclient.CheckoutCom(),
-	} {
-		got := map[string]string{}
-		w := on(says(201, created))
-		client := newClient(t, idemclient.Config{Provider: provider, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-			for header := range r.Header {
-				got[header] = r.Header.Get(header)
+func TestProfilesOfProviders(t *testing.T) {
+	t.Run("providers", func(t *testing.T) {
+		for name, provider := range map[string]idemclient.Provider{
+			"Idempotency-Key":     idemclient.Standard(),
+			"idempotency-key":     {Header: "idempotency-key", MaxKey: 36, Lifetime: time.Hour},
+			"PayPal-Request-Id":   idemclient.PayPal(),
+			"Cko-Idempotency-Key": idemclient.CheckoutCom(),
+		} {
+			got := map[string]string{}
+			w := on(says(201, created))
+			client := newClient(t, idemclient.Config{Provider: provider, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				for header := range r.Header {
+					got[header] = r.Header.Get(header)
+				}
+				return w.RoundTrip(r)
+			})})
+			succeeded(t)(pay(t, client, "order-7"))
+			key := planned(t)(client.Key(t.Context(), "order-7"))
+			delete(got, "Content-Type")
+			require.Len(t, got, 1)
+			for header, value := range got {
+				require.True(t, strings.EqualFold(name, header))
+				require.Equal(t, key, value)
+				require.LessOrEqual(t, len(value), provider.MaxKey)
 			}
-			return w.RoundTrip(r)
-		})})
-		succeeded(t)(pay(t, client, "order-7"))
-		key := planned(t)(client.Key(t.Context(), "order-7"))
-		delete(got, "Content-Type")
-		require.Len(t, got, 1)
-		for header, value := range got {
-			require.True(t, strings.EqualFold(name, header))
-			require.Equal(t, key, value)
-			require.LessOrEqual(t, len(value), provider.MaxKey)
 		}
-	}
-	for _, provider := range []idemclient.Provider{idemclient.Stripe(), idemclient.Adyen(), idemclient.Square()} {
-		_, err := idemclient.New(idemclient.Config{Provider: provider})
-		require.NoError(t, err)
-	}
-}
-
-// CONTRACT C-1
-func TestAProviderWithTheKeyInTheBody(t *testing.T) {
-	w := on(says(200, created))
-	client := newClient(t, idemclient.Config{Transport: w, Provider: idemclient.Square()})
-	key := planned(t)(client.Key(t.Context(), "order-7"))
-	for _, body := range []string{"", "{}", "[]", `{"idempotency_key":7}`, `{"idempotency_key":"another"}`} {
+		for _, provider := range []idemclient.Provider{idemclient.Stripe(), idemclient.Adyen(), idemclient.Square()} {
+			_, err := idemclient.New(idemclient.Config{Provider: provider})
+			require.NoError(t, err)
+		}
+	})
+	t.Run("a provider with the key in the body", func(t *testing.T) {
+		w := on(says(200, created))
+		client := newClient(t, idemclient.Config{Transport: w, Provider: idemclient.Square()})
+		key := planned(t)(client.Key(t.Context(), "order-7"))
+		for _, body := range []string{"", "{}", "[]", `{"idempotency_key":7}`, `{"idempotency_key":"another"}`} {
+			r := payment(t, address)
+			setBody(r, body)
+			e := failed(t)(client.Do(t.Context(), "order-7", r))
+			require.ErrorIs(t, e, idemclient.ErrOtherKey)
+			require.ErrorContains(t, e, "get it from Client.Key")
+		}
+		require.Empty(t, w.sent)
 		r := payment(t, address)
-		setBody(r, body)
-		e := failed(t)(client.Do(t.Context(), "order-7", r))
-		require.ErrorIs(t, e, idemclient.ErrOtherKey)
-		require.ErrorContains(t, e, "get it from Client.Key")
-	}
-	require.Empty(t, w.sent)
-	r := payment(t, address)
-	setBody(r, `{"amount":1250,"idempotency_key":"`+key+`"}`)
-	succeeded(t)(client.Do(t.Context(), "order-7", r))
-	require.Empty(t, w.sent[0].key, "there is no header")
+		setBody(r, `{"amount":1250,"idempotency_key":"`+key+`"}`)
+		succeeded(t)(client.Do(t.Context(), "order-7", r))
+		require.Empty(t, w.sent[0].key, "there is no header")
 
-	ctx, _ := inHandler(t)
-	key = planned(t)(client.Key(ctx, "charge"))
-	setBody(r, `{"idempotency_key":"`+key+`"}`)
-	succeeded(t)(client.Do(ctx, "charge", r))
+		ctx, _ := inHandler(t)
+		key = planned(t)(client.Key(ctx, "charge"))
+		setBody(r, `{"idempotency_key":"`+key+`"}`)
+		succeeded(t)(client.Do(ctx, "charge", r))
+	})
 }

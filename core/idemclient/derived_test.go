@@ -162,72 +162,70 @@ func TestCallsInsideAHandler(t *testing.T) {
 	})
 }
 
-// A step makes a call of its own name, and the handler a second one of that name: two commands, also in the attempt in
-// which the step is finished already.
-//
 // CONTRACT C-5
-func TestAStepAndACallOfOneName(t *testing.T) {
-	provider := newBank(t, core.Config{}, nil)
-	inner := newClient(t, idemclient.Config{Transport: ownTransport(t), MaxAttempts: 1})
-	url := provider.URL + "/v1/payments"
-	shop := newBank(t, core.Config{Policy: core.Policy{Recovery: core.Resume}}, func(w http.ResponseWriter, r *http.Request) {
-		err := core.CallDo(r.Context(), "charge", func(ctx context.Context, _ core.DerivedKey) error {
-			_, err := inner.Do(ctx, "charge", payment(t, url))
-			return err
-		}, core.Dedup(time.Hour))
-		if err == nil {
-			_, err = inner.Do(r.Context(), "charge", payment(t, strings.Replace(url, "127.0.0.1", "localhost", 1)))
-		}
-		if err != nil {
-			w.WriteHeader(http.StatusBadGateway)
-			return
-		}
-		w.WriteHeader(http.StatusCreated)
-	})
-	outer := newClient(t, idemclient.Config{Transport: ownTransport(t), FirstPause: time.Millisecond, MaxPause: time.Millisecond})
-	res := succeeded(t)(outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders")))
-	require.Equal(t, http.StatusCreated, res.StatusCode)
-	require.Len(t, provider.keys(), 2, "two commands were given, and both carried out")
-}
-
-// The first attempt charges and fails. In the second nobody answers: that the charge was not made is not known, and the
-// handler must not record a refusal.
-//
-// CONTRACT C-5
-func TestASecondAttemptBeginsUncertain(t *testing.T) {
-	provider := newBank(t, core.Config{}, nil)
-	var uncertain []bool
-	away := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("connection refused")
-	}}
-	url := provider.URL + "/v1/payments"
-	shop := newBank(t, core.Config{Policy: core.Policy{Recovery: core.Resume}}, func(w http.ResponseWriter, r *http.Request) {
-		network := []http.RoundTripper{ownTransport(t), away, ownTransport(t)}[len(uncertain)]
-		_, err := newClient(t, idemclient.Config{Transport: network, MaxAttempts: 1}).Do(r.Context(), "charge", payment(t, url))
-		e, failed := errors.AsType[*idemclient.Error](err)
-		uncertain = append(uncertain, failed && e.Uncertain)
-		switch {
-		case len(uncertain) == 1:
-			w.WriteHeader(http.StatusInternalServerError)
-		case !failed:
+func TestCallsOfOneHandler(t *testing.T) {
+	// A step makes a call of its own name, and the handler a second one of that name: two commands, also in the attempt in
+	// which the step is finished already.
+	t.Run("a step and a call of one name", func(t *testing.T) {
+		provider := newBank(t, core.Config{}, nil)
+		inner := newClient(t, idemclient.Config{Transport: ownTransport(t), MaxAttempts: 1})
+		url := provider.URL + "/v1/payments"
+		shop := newBank(t, core.Config{Policy: core.Policy{Recovery: core.Resume}}, func(w http.ResponseWriter, r *http.Request) {
+			err := core.CallDo(r.Context(), "charge", func(ctx context.Context, _ core.DerivedKey) error {
+				_, err := inner.Do(ctx, "charge", payment(t, url))
+				return err
+			}, core.Dedup(time.Hour))
+			if err == nil {
+				_, err = inner.Do(r.Context(), "charge", payment(t, strings.Replace(url, "127.0.0.1", "localhost", 1)))
+			}
+			if err != nil {
+				w.WriteHeader(http.StatusBadGateway)
+				return
+			}
 			w.WriteHeader(http.StatusCreated)
-		case e.Uncertain:
-			w.WriteHeader(http.StatusServiceUnavailable)
-		default:
-			w.WriteHeader(http.StatusUnprocessableEntity)
-		}
+		})
+		outer := newClient(t, idemclient.Config{Transport: ownTransport(t), FirstPause: time.Millisecond, MaxPause: time.Millisecond})
+		res := succeeded(t)(outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders")))
+		require.Equal(t, http.StatusCreated, res.StatusCode)
+		require.Len(t, provider.keys(), 2, "two commands were given, and both carried out")
 	})
-	outer := newClient(t, idemclient.Config{Transport: ownTransport(t), FirstPause: time.Millisecond, MaxPause: time.Millisecond})
-	res := succeeded(t)(outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders")))
-	require.Equal(t, http.StatusCreated, res.StatusCode)
-	require.Equal(t, []bool{false, true, false}, uncertain)
-	require.Len(t, provider.keys(), 1)
+	// The first attempt charges and fails. In the second nobody answers: that the charge was not made is not known, and the
+	// handler must not record a refusal.
+	t.Run("a second attempt begins uncertain", func(t *testing.T) {
+		provider := newBank(t, core.Config{}, nil)
+		var uncertain []bool
+		away := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return nil, errors.New("connection refused")
+		}}
+		url := provider.URL + "/v1/payments"
+		shop := newBank(t, core.Config{Policy: core.Policy{Recovery: core.Resume}}, func(w http.ResponseWriter, r *http.Request) {
+			network := []http.RoundTripper{ownTransport(t), away, ownTransport(t)}[len(uncertain)]
+			_, err := newClient(t, idemclient.Config{Transport: network, MaxAttempts: 1}).Do(r.Context(), "charge", payment(t, url))
+			e, failed := errors.AsType[*idemclient.Error](err)
+			uncertain = append(uncertain, failed && e.Uncertain)
+			switch {
+			case len(uncertain) == 1:
+				w.WriteHeader(http.StatusInternalServerError)
+			case !failed:
+				w.WriteHeader(http.StatusCreated)
+			case e.Uncertain:
+				w.WriteHeader(http.StatusServiceUnavailable)
+			default:
+				w.WriteHeader(http.StatusUnprocessableEntity)
+			}
+		})
+		outer := newClient(t, idemclient.Config{Transport: ownTransport(t), FirstPause: time.Millisecond, MaxPause: time.Millisecond})
+		res := succeeded(t)(outer.Do(t.Context(), "order-7", payment(t, shop.URL+"/v1/orders")))
+		require.Equal(t, http.StatusCreated, res.StatusCode)
+		require.Equal(t, []bool{false, true, false}, uncertain)
+		require.Len(t, provider.keys(), 1)
 
-	// In the first attempt nothing can have been carried out.
-	require.False(t, failed(t)(newClient(t, idemclient.Config{Transport: away, MaxAttempts: 1}).
-		Do(idemtest.Context(t.Context(), idemtest.Config{}), "charge", payment(t, url))).Uncertain)
-	require.True(t, failed(t)(newClient(t, idemclient.Config{Transport: away, MaxAttempts: 1}).
-		Do(idemtest.Context(t.Context(), idemtest.Config{Again: true}), "charge", payment(t, url))).Uncertain)
+		// In the first attempt nothing can have been carried out.
+		require.False(t, failed(t)(newClient(t, idemclient.Config{Transport: away, MaxAttempts: 1}).
+			Do(idemtest.Context(t.Context(), idemtest.Config{}), "charge", payment(t, url))).Uncertain)
+		require.True(t, failed(t)(newClient(t, idemclient.Config{Transport: away, MaxAttempts: 1}).
+			Do(idemtest.Context(t.Context(), idemtest.Config{Again: true}), "charge", payment(t, url))).Uncertain)
+	})
 }
 
 // CONTRACT C-5

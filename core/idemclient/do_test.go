@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -150,91 +151,88 @@ func TestWhatIsSent(t *testing.T) {
 }
 
 // CONTRACT C-1
-func TestAnotherCommandUnderTheSameIntentIsNotSent(t *testing.T) {
-	client := newClient(t, idemclient.Config{Transport: on(says(201, created))})
-	succeeded(t)(pay(t, client, "order-7"))
-
-	same := payment(t, "http://BANK.example/v1/payments")
-	same.Body, same.GetBody = nil, nil
-	setBody(same, "{ \"amount\" : \"12.50\" }") // the same by meaning (H-2)
-	succeeded(t)(client.Do(t.Context(), "order-7", same))
-
-	for what, change := range map[string]func(r *http.Request){
-		"amount": func(r *http.Request) { setBody(r, `{"amount":"12.51"}`) },
-		"path":   func(r *http.Request) { r.URL.Path += "/2" },
-		"query":  func(r *http.Request) { r.URL.RawQuery = "a=b" },
-		"method": func(r *http.Request) { r.Method = http.MethodPut },
-		"host":   func(r *http.Request) { r.Host = "other.example" },
-		"place":  func(r *http.Request) { r.Host, r.URL.Host = "", "other.example" },
-		"type":   func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") },
-	} {
-		w, client := onWire(t, says(201, created))
+func TestCommandOfAnIntent(t *testing.T) {
+	t.Run("another command under the same intent is not sent", func(t *testing.T) {
+		client := newClient(t, idemclient.Config{Transport: on(says(201, created))})
 		succeeded(t)(pay(t, client, "order-7"))
+
+		same := payment(t, "http://BANK.example/v1/payments")
+		same.Body, same.GetBody = nil, nil
+		setBody(same, "{ \"amount\" : \"12.50\" }") // the same by meaning (H-2)
+		succeeded(t)(client.Do(t.Context(), "order-7", same))
+
+		for what, change := range map[string]func(r *http.Request){
+			"amount": func(r *http.Request) { setBody(r, `{"amount":"12.51"}`) },
+			"path":   func(r *http.Request) { r.URL.Path += "/2" },
+			"query":  func(r *http.Request) { r.URL.RawQuery = "a=b" },
+			"method": func(r *http.Request) { r.Method = http.MethodPut },
+			"host":   func(r *http.Request) { r.Host = "other.example" },
+			"place":  func(r *http.Request) { r.Host, r.URL.Host = "", "other.example" },
+			"type":   func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") },
+		} {
+			w, client := onWire(t, says(201, created))
+			succeeded(t)(pay(t, client, "order-7"))
+			r := payment(t, address)
+			change(r)
+			e := failed(t)(client.Do(t.Context(), "order-7", r))
+			require.ErrorIs(t, e, idemclient.ErrKeyReused, what)
+			require.Zero(t, e.Attempts, what)
+			require.Len(t, w.sent, 1, what)
+		}
+	})
+	// A key is known only where it was sent. The same host under another address is named in the request's Host.
+	t.Run("the host belongs to the command", func(t *testing.T) {
+		w, client := onWire(t, says(201, created))
+		to := func(host, address string) error {
+			r := payment(t, "http://"+address+"/v1/payments")
+			r.Host = host
+			_, err := client.Do(t.Context(), "order-7", r)
+			return err
+		}
+		require.NoError(t, to("", "bank.example"))
+		require.NoError(t, to("bank.example", "10.0.0.1:8080"))
+		require.NoError(t, to("BANK.example", "10.0.0.2:8080"))
+		for host, address := range map[string]string{
+			"": "other.example", "other.example": "bank.example", "tank.example": "bank.example", "bank.example:8080": "bank.example",
+		} {
+			err := to(host, address)
+			require.ErrorIs(t, err, idemclient.ErrKeyReused, "%q at %s", host, address)
+			require.ErrorContains(t, err, "if the server's address has changed, set the request's Host to the old one")
+		}
+		require.Len(t, w.sent, 3)
+	})
+	t.Run("the key that a request brings", func(t *testing.T) {
+		w, client := onWire(t, says(201, created))
+		bring := func(intent string, lines ...string) error {
+			r := payment(t, address)
+			r.Header["Idempotency-Key"] = lines
+			_, err := client.Do(t.Context(), intent, r)
+			return err
+		}
+		require.NoError(t, bring("order-7", "my-own-key"))
+		require.NoError(t, bring("order-7", "my-own-key"))
+		require.NoError(t, bring("order-7"))
+		require.Equal(t, []string{"my-own-key", "my-own-key", "my-own-key"}, []string{w.sent[0].key, w.sent[1].key, w.sent[2].key})
+		for what, lines := range map[string][]string{
+			"another": {"another-key"}, "two": {"my-own-key", "my-own-key"}, "empty": {""}, "long": {strings.Repeat("x", 256)},
+			"blank": {"a b"}, "list": {"a,b"},
+		} {
+			require.ErrorIs(t, bring("order-7", lines...), idemclient.ErrOtherKey, what)
+		}
+		require.Len(t, w.sent, 3)
+
+		require.NoError(t, bring("order-8"))
 		r := payment(t, address)
-		change(r)
-		e := failed(t)(client.Do(t.Context(), "order-7", r))
-		require.ErrorIs(t, e, idemclient.ErrKeyReused, what)
-		require.Zero(t, e.Attempts, what)
-		require.Len(t, w.sent, 1, what)
-	}
-}
-
-// A key is known only where it was sent. The same host under another address is named in the request's Host.
-//
-// CONTRACT C-1
-func TestTheHostBelongsToTheCommand(t *testing.T) {
-	w, client := onWire(t, says(201, created))
-	to := func(host, address string) error {
-		r := payment(t, "http://"+address+"/v1/payments")
-		r.Host = host
-		_, err := client.Do(t.Context(), "order-7", r)
-		return err
-	}
-	require.NoError(t, to("", "bank.example"))
-	require.NoError(t, to("bank.example", "10.0.0.1:8080"))
-	require.NoError(t, to("BANK.example", "10.0.0.2:8080"))
-	for host, address := range map[string]string{
-		"": "other.example", "other.example": "bank.example", "tank.example": "bank.example", "bank.example:8080": "bank.example",
-	} {
-		err := to(host, address)
-		require.ErrorIs(t, err, idemclient.ErrKeyReused, "%q at %s", host, address)
-		require.ErrorContains(t, err, "if the server's address has changed, set the request's Host to the old one")
-	}
-	require.Len(t, w.sent, 3)
-}
-
-// CONTRACT C-1
-func TestTheKeyThatARequestBrings(t *testing.T) {
-	w, client := onWire(t, says(201, created))
-	bring := func(intent string, lines ...string) error {
-		r := payment(t, address)
-		r.Header["Idempotency-Key"] = lines
-		_, err := client.Do(t.Context(), intent, r)
-		return err
-	}
-	require.NoError(t, bring("order-7", "my-own-key"))
-	require.NoError(t, bring("order-7", "my-own-key"))
-	require.NoError(t, bring("order-7"))
-	require.Equal(t, []string{"my-own-key", "my-own-key", "my-own-key"}, []string{w.sent[0].key, w.sent[1].key, w.sent[2].key})
-	for what, lines := range map[string][]string{
-		"another": {"another-key"}, "two": {"my-own-key", "my-own-key"}, "empty": {""}, "long": {strings.Repeat("x", 256)},
-		"blank": {"a b"}, "list": {"a,b"},
-	} {
-		require.ErrorIs(t, bring("order-7", lines...), idemclient.ErrOtherKey, what)
-	}
-	require.Len(t, w.sent, 3)
-
-	require.NoError(t, bring("order-8"))
-	r := payment(t, address)
-	setBody(r, "another command")
-	r.Header.Set("Idempotency-Key", "another-key")
-	succeeded(t)(client.Do(t.Context(), "order-9", payment(t, address)))
-	_, err := client.Do(t.Context(), "order-9", r)
-	require.ErrorIs(t, err, idemclient.ErrOtherKey)
-	planned(t)(client.Key(t.Context(), "order-10"))
-	_, err = client.Do(t.Context(), "order-10", r)
-	require.ErrorIs(t, err, idemclient.ErrOtherKey)
-	require.NoError(t, bring("order-10"), "what was refused is not the intent's command")
+		setBody(r, "another command")
+		r.Header.Set("Idempotency-Key", "another-key")
+		succeeded(t)(client.Do(t.Context(), "order-9", payment(t, address)))
+		_, err := client.Do(t.Context(), "order-9", r)
+		require.ErrorIs(t, err, idemclient.ErrOtherKey)
+		planned(t)(client.Key(t.Context(), "order-10"))
+		_, err = client.Do(t.Context(), "order-10", r)
+		require.ErrorIs(t, err, idemclient.ErrOtherKey)
+		require.NoError(t, bring("order-10"), "what was refused is not the intent's command")
+	})
 }
 
 type brokenJournal struct{ begin, find, end error }
@@ -275,23 +273,125 @@ func TestObserveIsToldOfEachAttempt(t *testing.T) {
 	require.Zero(t, idemclient.ResultOf(&http.Response{}))
 }
 
-// Whose first attempt it is knows that nothing was carried out before; a plan before it changes nothing of that.
-//
-// CONTRACT C-4
-func TestTheFirstAttemptOfAPlannedIntentIsCertain(t *testing.T) {
-	client := newClient(t, idemclient.Config{Transport: on(busy), MaxAttempts: 1})
-	planned(t)(client.Key(t.Context(), "order-7"))
-	require.False(t, failed(t)(pay(t, client, "order-7")).Uncertain)
-	require.True(t, failed(t)(pay(t, client, "order-7")).Uncertain, "another process may have sent it meanwhile")
-}
-
-// CONTRACT C-1
-func TestAJournalWithoutAKey(t *testing.T) {
-	w := on(says(201, created))
-	require.ErrorContains(t, failed(t)(pay(t, newClient(t, idemclient.Config{Transport: w, Journal: keyless{}}), "order-7")), "without a key")
-	require.Empty(t, w.sent)
+// CONTRACT C-4, C-1
+func TestIntentsInTheJournal(t *testing.T) {
+	// Whose first attempt it is knows that nothing was carried out before; a plan before it changes nothing of that.
+	t.Run("the first attempt of a planned intent is certain", func(t *testing.T) {
+		client := newClient(t, idemclient.Config{Transport: on(busy), MaxAttempts: 1})
+		planned(t)(client.Key(t.Context(), "order-7"))
+		require.False(t, failed(t)(pay(t, client, "order-7")).Uncertain)
+		require.True(t, failed(t)(pay(t, client, "order-7")).Uncertain, "another process may have sent it meanwhile")
+	})
+	t.Run("a journal without a key", func(t *testing.T) {
+		w := on(says(201, created))
+		require.ErrorContains(t, failed(t)(pay(t, newClient(t, idemclient.Config{Transport: w, Journal: keyless{}}), "order-7")), "without a key")
+		require.Empty(t, w.sent)
+	})
 }
 
 type keyless struct{ *brokenJournal }
 
 func (keyless) Begin(_ context.Context, e intents.Entry) (intents.Entry, error) { return e, nil }
+
+func setBody(r *http.Request, body string) {
+	r.Body = io.NopCloser(strings.NewReader(body))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(body)), nil }
+	r.ContentLength = int64(len(body))
+}
+
+// closing is a body that can be read once, and tells whether it was closed.
+type closing struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closing) Close() error {
+	c.closed = true
+	return nil
+}
+
+// CONTRACT C-2
+func TestABodyThatCannotBeRewoundIsNotSent(t *testing.T) {
+	once := func() (*http.Request, *closing) {
+		r := payment(t, address)
+		body := &closing{Reader: strings.NewReader("read me once")}
+		r.Body, r.GetBody, r.ContentLength = body, nil, -1
+		return r, body
+	}
+	w := on(says(503), says(201, created))
+	r, body := once()
+	client := newClient(t, idemclient.Config{Transport: w})
+	require.ErrorIs(t, failed(t)(client.Do(t.Context(), "order-7", r)), idemclient.ErrNotRewindable)
+	require.True(t, body.closed)
+	require.Empty(t, w.sent)
+
+	r, _ = once()
+	client = newClient(t, idemclient.Config{Transport: w, MaxBuffer: 11})
+	e := failed(t)(client.Do(t.Context(), "order-7", r))
+	require.ErrorIs(t, e, idemclient.ErrNotRewindable)
+	require.ErrorContains(t, e, "above Config.MaxBuffer (11 bytes)")
+	require.Empty(t, w.sent)
+
+	synctest.Test(t, func(t *testing.T) { // where the caller asks for it
+		r, body := once()
+		client := newClient(t, idemclient.Config{Transport: w, MaxBuffer: 12})
+		succeeded(t)(client.Do(t.Context(), "order-7", r))
+		require.True(t, body.closed)
+		require.Len(t, w.sent, 2)
+		for _, s := range w.sent {
+			require.Equal(t, "read me once", s.body)
+			require.EqualValues(t, 12, s.length)
+		}
+	})
+}
+
+// CONTRACT C-2
+func TestBodies(t *testing.T) {
+	t.Run("a body that cannot be read is not sent", func(t *testing.T) {
+		w, client := onWire(t, says(201, created))
+		broken := errors.New("disk gone")
+		for what, change := range map[string]func(r *http.Request){
+			"GetBody fails": func(r *http.Request) { r.GetBody = func() (io.ReadCloser, error) { return nil, broken } },
+			"read fails": func(r *http.Request) {
+				r.GetBody = func() (io.ReadCloser, error) {
+					return io.NopCloser(io.MultiReader(strings.NewReader("12"), failing{broken})), nil
+				}
+			},
+		} {
+			r := payment(t, address)
+			change(r)
+			require.ErrorIs(t, failed(t)(client.Do(t.Context(), "order-7", r)), broken, what)
+		}
+		r := payment(t, address)
+		r.ContentLength = 1000 // a truncated file, say: a part of a command is none
+		require.ErrorContains(t, failed(t)(client.Do(t.Context(), "order-7", r)), "ContentLength of 1000 and a body of 18 bytes")
+		require.Empty(t, w.sent)
+	})
+	// GetBody is asked once: the same bytes go out in every attempt, even where the caller's buffer changes meanwhile.
+	inBubble(t, "the body is the same in every attempt", func(t *testing.T) {
+		buffer := []byte(`{"amount":"12.50"}`)
+		w := on(func(*http.Request) (*http.Response, error) {
+			copy(buffer, `{"amount":"99`)
+			return nil, errReset
+		}, says(201, created))
+		r := payment(t, address)
+		setBody(r, "")
+		r.ContentLength = int64(len(buffer))
+		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(string(buffer))), nil }
+		succeeded(t)(newClient(t, idemclient.Config{Transport: w}).Do(t.Context(), "order-7", r))
+		require.Equal(t, w.sent[0].body, w.sent[1].body)
+	})
+	t.Run("a command without a body", func(t *testing.T) {
+		w, client := onWire(t, says(204, created))
+		for i, body := range []io.ReadCloser{nil, http.NoBody} {
+			succeeded(t)(client.Do(t.Context(), "cancel", &http.Request{Method: http.MethodDelete, URL: payment(t, address).URL, Body: body}))
+			require.Zero(t, w.sent[i].length)
+			require.NotEmpty(t, w.sent[i].key)
+		}
+		require.ErrorContains(t, failed(t)(client.Do(t.Context(), "nowhere", &http.Request{Method: http.MethodPost})), "names no host")
+	})
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }

@@ -30,6 +30,14 @@ func inBubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
+// each runs a subtest for each of the cases, by its name.
+func each[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C)) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { test(t, c) })
+	}
+}
+
 // wire is a transport in memory: it answers as it was told, and remembers what was sent and when.
 type wire struct {
 	mu      sync.Mutex

@@ -16,56 +16,78 @@ import (
 	"github.com/auth19/idem/core/intents"
 )
 
-// Stripe replays a 500 after which the charge exists. If the intent ended, the next one would charge again.
-//
 // CONTRACT C-7
-func TestNoProfileMakesAFailureDefinite(t *testing.T) {
-	everything := idemclient.Standard()
-	everything.Definite = func(int, http.Header) bool { return true }
-	for name, p := range map[string]idemclient.Provider{
-		"everything": everything, "Standard": idemclient.Standard(), "Stripe": idemclient.Stripe(), "Adyen": idemclient.Adyen(),
-		"PayPal": idemclient.PayPal(), "CheckoutCom": idemclient.CheckoutCom(),
-	} {
-		for _, status := range []int{409, 425, 429, 500, 501, 502, 503, 504, 520, 599} {
-			for _, lines := range [][]string{nil, {"Idempotent-Replayed: true"}} {
-				for _, before := range [][]func(*http.Request) (*http.Response, error){nil, {breaks(errReset)}} {
-					ended, res, err := answered(t, p, append(before, says(status, lines...)))
-					e := failed(t)(res, err)
-					require.False(t, ended, "%s, %d: %v", name, status, e)
-					if status != http.StatusTooEarly && status != http.StatusTooManyRequests || len(before) > 0 {
-						require.True(t, e.Uncertain, "%s, %d: %v", name, status, e)
+func TestMarks(t *testing.T) {
+	// Stripe replays a 500 after which the charge exists. If the intent ended, the next one would charge again.
+	t.Run("no profile makes a failure definite", func(t *testing.T) {
+		everything := idemclient.Standard()
+		everything.Definite = func(int, http.Header) bool { return true }
+		for name, p := range map[string]idemclient.Provider{
+			"everything": everything, "Standard": idemclient.Standard(), "Stripe": idemclient.Stripe(), "Adyen": idemclient.Adyen(),
+			"PayPal": idemclient.PayPal(), "CheckoutCom": idemclient.CheckoutCom(),
+		} {
+			for _, status := range []int{409, 425, 429, 500, 501, 502, 503, 504, 520, 599} {
+				for _, lines := range [][]string{nil, {"Idempotent-Replayed: true"}} {
+					for _, before := range [][]func(*http.Request) (*http.Response, error){nil, {breaks(errReset)}} {
+						ended, res, err := answered(t, p, append(before, says(status, lines...)))
+						e := failed(t)(res, err)
+						require.False(t, ended, "%s, %d: %v", name, status, e)
+						if status != http.StatusTooEarly && status != http.StatusTooManyRequests || len(before) > 0 {
+							require.True(t, e.Uncertain, "%s, %d: %v", name, status, e)
+						}
 					}
 				}
+				requireEnds(t, p, breaks(errReset), says(status, created))
 			}
-			requireEnds(t, p, breaks(errReset), says(status, created))
 		}
-	}
-}
+	})
+	// A problem that a handler passes on from another service says nothing about the handler's own command: it may have
+	// charged before.
+	t.Run("codes need a header that handlers cannot send", func(t *testing.T) {
+		for _, code := range []core.Code{
+			core.CodeInFlight, core.CodeKeyReused, core.CodeOutcomeUnknown, core.CodeKeyExpired, core.CodeKeyTooOld,
+			core.CodeResponseNotReplayable, core.CodeSuspectedDuplicate, core.CodeStoreUnavailable, core.CodeRolledBack,
+			core.CodeTooManyOpen, core.CodeForbidden, core.CodeKeyInvalid,
+		} {
+			for _, extra := range []string{"X-Other: 1", "Idempotency-Problem: no code", "Idempotency-Problem: " + strings.Repeat("x", 65)} {
+				ended, res, err := answered(t, idemclient.Standard(), []func(*http.Request) (*http.Response, error){relayed(code, extra)})
+				e := failed(t)(res, err)
+				require.True(t, e.Uncertain, "%s: %v", code, e)
+				require.Empty(t, e.Code, code)
+				require.Empty(t, e.Operation, code)
+				require.False(t, ended, code)
+			}
+		}
+		// Two lines: one of them is not the server's.
+		twice := []func(*http.Request) (*http.Response, error){says(201, created, "Idempotency-Result: unknown")}
+		ended, res, err := answered(t, idemclient.Standard(), twice)
+		require.ErrorIs(t, failed(t)(res, err), idemclient.ErrStillUncertain)
+		require.False(t, ended)
+	})
+	// A firewall's page, nginx with "error_page 504 =200", a queueing proxy's 202: none of them comes from the guards, and
+	// the command may have been carried out. This holds for the first attempt, too.
+	t.Run("answers that the guards have not made", func(t *testing.T) {
+		for _, status := range []int{200, 201, 202, 204, 301, 302, 303, 307, 308, 400, 401, 402, 403, 404, 405, 406, 407, 408, 410, 413, 422, 431, 451} {
+			requireUncertain(t, idemclient.Standard(), idemclient.ErrStillUncertain, says(status))
+			requireUncertain(t, idemclient.Standard(), idemclient.ErrStillUncertain, says(status, "Idempotency-Key: k", "Idempotent-Replayed: true"))
+			requireUncertain(t, idemclient.Standard(), idemclient.ErrStillUncertain, says(status, "Idempotency-Result: something"))
 
-// A problem that a handler passes on from another service says nothing about the handler's own command: it may have
-// charged before.
-//
-// CONTRACT C-7
-func TestCodesNeedAHeaderThatHandlersCannotSend(t *testing.T) {
-	for _, code := range []core.Code{
-		core.CodeInFlight, core.CodeKeyReused, core.CodeOutcomeUnknown, core.CodeKeyExpired, core.CodeKeyTooOld,
-		core.CodeResponseNotReplayable, core.CodeSuspectedDuplicate, core.CodeStoreUnavailable, core.CodeRolledBack,
-		core.CodeTooManyOpen, core.CodeForbidden, core.CodeKeyInvalid,
-	} {
-		for _, extra := range []string{"X-Other: 1", "Idempotency-Problem: no code", "Idempotency-Problem: " + strings.Repeat("x", 65)} {
-			ended, res, err := answered(t, idemclient.Standard(), []func(*http.Request) (*http.Response, error){relayed(code, extra)})
-			e := failed(t)(res, err)
-			require.True(t, e.Uncertain, "%s: %v", code, e)
-			require.Empty(t, e.Code, code)
-			require.Empty(t, e.Operation, code)
-			require.False(t, ended, code)
+			// Routes without guards, and servers without this library.
+			ended, res, err := answered(t, unguarded(), []func(*http.Request) (*http.Response, error){says(status)})
+			require.NoError(t, err)
+			require.Equal(t, status, res.StatusCode)
+			stays := status >= 300 && status < 400 || status == 401 || status == 403 || status == 407 || status == 408
+			require.Equal(t, !stays, ended, status)
 		}
-	}
-	// Two lines: one of them is not the server's.
-	twice := []func(*http.Request) (*http.Response, error){says(201, created, "Idempotency-Result: unknown")}
-	ended, res, err := answered(t, idemclient.Standard(), twice)
-	require.ErrorIs(t, failed(t)(res, err), idemclient.ErrStillUncertain)
-	require.False(t, ended)
+		_, _, err := answered(t, idemclient.Standard(), []func(*http.Request) (*http.Response, error){says(202, "", "queued")})
+		require.ErrorContains(t, err, "set Provider.Definite")
+		require.ErrorContains(t, err, "the money may have moved: repeat the same intent, never a new one")
+		e, _ := errors.AsType[*idemclient.Error](err)
+		require.Equal(t, "queued", text(t, e.Response))
+
+		// An app that gives its problems the status of a success must not be believed.
+		requireUncertain(t, idemclient.Standard(), idemclient.ErrStillUncertain, says(200, "Idempotency-Problem: body_too_large"))
+	})
 }
 
 // The same with a real server: the handler charges, and then passes on the problem of the next service, with all headers
@@ -99,59 +121,30 @@ func TestAHandlerThatPassesAProblemOn(t *testing.T) {
 	}
 }
 
-// A firewall's page, nginx with "error_page 504 =200", a queueing proxy's 202: none of them comes from the guards, and the
-// command may have been carried out. This holds for the first attempt, too.
-//
-// CONTRACT C-7
-func TestAnswersThatTheGuardsHaveNotMade(t *testing.T) {
-	for _, status := range []int{200, 201, 202, 204, 301, 302, 303, 307, 308, 400, 401, 402, 403, 404, 405, 406, 407, 408, 410, 413, 422, 431, 451} {
-		requireUncertain(t, idemclient.Standard(), idemclient.ErrStillUncertain, says(status))
-		requireUncertain(t, idemclient.Standard(), idemclient.ErrStillUncertain, says(status, "Idempotency-Key: k", "Idempotent-Replayed: true"))
-		requireUncertain(t, idemclient.Standard(), idemclient.ErrStillUncertain, says(status, "Idempotency-Result: something"))
-
-		// Routes without guards, and servers without this library.
-		ended, res, err := answered(t, unguarded(), []func(*http.Request) (*http.Response, error){says(status)})
-		require.NoError(t, err)
-		require.Equal(t, status, res.StatusCode)
-		stays := status >= 300 && status < 400 || status == 401 || status == 403 || status == 407 || status == 408
-		require.Equal(t, !stays, ended, status)
-	}
-	_, _, err := answered(t, idemclient.Standard(), []func(*http.Request) (*http.Response, error){says(202, "", "queued")})
-	require.ErrorContains(t, err, "set Provider.Definite")
-	require.ErrorContains(t, err, "the money may have moved: repeat the same intent, never a new one")
-	e, _ := errors.AsType[*idemclient.Error](err)
-	require.Equal(t, "queued", text(t, e.Response))
-
-	// An app that gives its problems the status of a success must not be believed.
-	requireUncertain(t, idemclient.Standard(), idemclient.ErrStillUncertain, says(200, "Idempotency-Problem: body_too_large"))
-}
-
 // CONTRACT C-7
 func TestErrorsQuoteAndCapWhatTheServerHasSent(t *testing.T) {
 	evil := strings.Repeat("\x1b[2J\r\nlevel=info paid ", 50_000)
 	quoted := strings.NewReplacer("\x1b", `\u001b`, "\r", `\r`, "\n", `\n`).Replace(evil)
 	body := fmt.Sprintf(`{"code":"%s","operation":"%s","outcome":"%s"}`, quoted, quoted, quoted)
-	for name, answer := range map[string]func(*http.Request) (*http.Response, error){
+	each(t, map[string]func(*http.Request) (*http.Response, error){
 		"members": says(409, "Content-Type: application/json", "Idempotency-Problem: key_expired", "", body),
 		"codes":   says(409, "Content-Type: application/json", "Idempotency-Problem: "+evil, "", body),
 		"no mark": says(404, "Content-Type: application/json", "", body),
 		"cause":   breaks(fmt.Errorf("malformed HTTP response %s", evil)),
-	} {
-		t.Run(name, func(t *testing.T) {
-			client := newClient(t, idemclient.Config{Transport: on(answer), MaxAttempts: 1})
-			e := failed(t)(pay(t, client, "order-7"))
-			require.Less(t, len(e.Error()), 1000)
-			require.NotContains(t, e.Error(), "\x1b")
-			require.NotContains(t, e.Error(), "\n")
-			require.Empty(t, e.Operation)
-			require.Empty(t, e.Outcome)
-			require.LessOrEqual(t, len(e.Code), 64)
+	}, func(t *testing.T, answer func(*http.Request) (*http.Response, error)) {
+		client := newClient(t, idemclient.Config{Transport: on(answer), MaxAttempts: 1})
+		e := failed(t)(pay(t, client, "order-7"))
+		require.Less(t, len(e.Error()), 1000)
+		require.NotContains(t, e.Error(), "\x1b")
+		require.NotContains(t, e.Error(), "\n")
+		require.Empty(t, e.Operation)
+		require.Empty(t, e.Outcome)
+		require.LessOrEqual(t, len(e.Code), 64)
 
-			_, err := client.LookupKey(t.Context(), "k-1", address)
-			require.Less(t, len(err.Error()), 1000)
-			require.NotContains(t, err.Error(), "\x1b")
-		})
-	}
+		_, err := client.LookupKey(t.Context(), "k-1", address)
+		require.Less(t, len(err.Error()), 1000)
+		require.NotContains(t, err.Error(), "\x1b")
+	})
 	client := newClient(t, idemclient.Config{MaxAttempts: 1, Transport: on(breaks(errors.New(`idem: "quoted" as it is`)))})
 	_, err := pay(t, client, "order-7")
 	require.ErrorContains(t, err, `: "quoted" as it is`)

@@ -169,42 +169,50 @@ func TestUncertainty(t *testing.T) {
 	})
 }
 
-// Once an attempt had no answer, the answer to a later one has to be the command's own.
-//
-// CONTRACT C-4
-func TestAnUncertainOutcomeStaysSo(t *testing.T) {
-	cut := breaks(errReset)
-	for _, status := range []int{
-		200, 201, 204, 301, 302, 303, 307, 308, 400, 401, 402, 403, 404, 405, 407, 408, 409, 410, 412, 413, 415, 422, 428, 431, 451,
-	} {
-		requireUncertain(t, idemclient.Standard(), idemclient.ErrStillUncertain, cut, says(status))
-		requireUncertain(t, idemclient.Standard(), idemclient.ErrStillUncertain, says(520), says(status, "Idempotent-Replayed: true"))
-		requireEnds(t, idemclient.Standard(), cut, says(status, "Idempotency-Result: reused"))
-		requireEnds(t, idemclient.Standard(), cut, says(status, created))
-		requireUncertain(t, idemclient.Standard(), idemclient.ErrStillUncertain, cut, says(status, "Idempotency-Result: not_applied"))
-	}
-	requireUncertain(t, idemclient.Standard(), idemclient.ErrKeyReused, cut, problem(core.CodeKeyReused))
-	requireUncertain(t, idemclient.Standard(), idemclient.ErrOutcomeUnknown, cut, problem(core.CodeOutcomeUnknown))
-	requireUncertain(t, idemclient.Standard(), idemclient.ErrKeyTooOld, cut,
-		says(409, "Idempotency-Problem: key_too_old"))
-	requireEnds(t, idemclient.Standard(), cut, problem(core.CodeKeyExpired))
-	requireEnds(t, idemclient.Standard(), cut, problem(core.CodeResponseNotReplayable))
-}
-
-// CONTRACT C-4
-func TestProvidersWithoutTheHeader(t *testing.T) {
-	cut := breaks(errReset)
-	for _, p := range []idemclient.Provider{
-		unguarded(), idemclient.Stripe(), idemclient.Adyen(), idemclient.PayPal(), idemclient.CheckoutCom(),
-	} {
-		requireEnds(t, p, cut, says(201))
-		for _, status := range []int{302, 400, 401, 403, 404, 409, 422} {
-			requireUncertain(t, p, idemclient.ErrStillUncertain, cut, says(status))
+// CONTRACT C-4, C-2
+func TestUncertainOutcomes(t *testing.T) {
+	t.Run("once an attempt had no answer, the answer to a later one has to be the command's own", func(t *testing.T) {
+		cut := breaks(errReset)
+		for _, status := range []int{
+			200, 201, 204, 301, 302, 303, 307, 308, 400, 401, 402, 403, 404, 405, 407, 408, 409, 410, 412, 413, 415, 422, 428, 431, 451,
+		} {
+			requireUncertain(t, idemclient.Standard(), idemclient.ErrStillUncertain, cut, says(status))
+			requireUncertain(t, idemclient.Standard(), idemclient.ErrStillUncertain, says(520), says(status, "Idempotent-Replayed: true"))
+			requireEnds(t, idemclient.Standard(), cut, says(status, "Idempotency-Result: reused"))
+			requireEnds(t, idemclient.Standard(), cut, says(status, created))
+			requireUncertain(t, idemclient.Standard(), idemclient.ErrStillUncertain, cut, says(status, "Idempotency-Result: not_applied"))
 		}
-	}
-	requireEnds(t, idemclient.Stripe(), cut, says(402))
-	requireEnds(t, idemclient.Stripe(), cut, says(400, "Idempotent-Replayed: true"))
-	requireUncertain(t, idemclient.Adyen(), idemclient.ErrStillUncertain, cut, says(402))
+		requireUncertain(t, idemclient.Standard(), idemclient.ErrKeyReused, cut, problem(core.CodeKeyReused))
+		requireUncertain(t, idemclient.Standard(), idemclient.ErrOutcomeUnknown, cut, problem(core.CodeOutcomeUnknown))
+		requireUncertain(t, idemclient.Standard(), idemclient.ErrKeyTooOld, cut,
+			says(409, "Idempotency-Problem: key_too_old"))
+		requireEnds(t, idemclient.Standard(), cut, problem(core.CodeKeyExpired))
+		requireEnds(t, idemclient.Standard(), cut, problem(core.CodeResponseNotReplayable))
+	})
+	t.Run("providers without the header", func(t *testing.T) {
+		cut := breaks(errReset)
+		for _, p := range []idemclient.Provider{
+			unguarded(), idemclient.Stripe(), idemclient.Adyen(), idemclient.PayPal(), idemclient.CheckoutCom(),
+		} {
+			requireEnds(t, p, cut, says(201))
+			for _, status := range []int{302, 400, 401, 403, 404, 409, 422} {
+				requireUncertain(t, p, idemclient.ErrStillUncertain, cut, says(status))
+			}
+		}
+		requireEnds(t, idemclient.Stripe(), cut, says(402))
+		requireEnds(t, idemclient.Stripe(), cut, says(400, "Idempotent-Replayed: true"))
+		requireUncertain(t, idemclient.Adyen(), idemclient.ErrStillUncertain, cut, says(402))
+	})
+	t.Run("what others may have done under the key counts", func(t *testing.T) {
+		client := newClient(t, idemclient.Config{Transport: on(says(201, created), busy), MaxAttempts: 1})
+		succeeded(t)(pay(t, client, "order-7"))
+		require.True(t, failed(t)(pay(t, client, "order-7")).Uncertain, "it has had an answer, and this caller does not know which")
+
+		r := payment(t, address)
+		r.Header.Set("Idempotency-Key", "of-somebody-else")
+		require.True(t, failed(t)(client.Do(t.Context(), "order-8", r)).Uncertain)
+		require.False(t, failed(t)(pay(t, client, "order-9")).Uncertain)
+	})
 }
 
 // requireUncertain sends an intent that gets the answers, and requires that it goes on.
@@ -241,20 +249,6 @@ func answered(t *testing.T, p idemclient.Provider, answers []func(*http.Request)
 		ended = e.Ended
 	})
 	return ended, res, err
-}
-
-// What others may have done under the key counts.
-//
-// CONTRACT C-2
-func TestUncertaintyOfWhatWasBefore(t *testing.T) {
-	client := newClient(t, idemclient.Config{Transport: on(says(201, created), busy), MaxAttempts: 1})
-	succeeded(t)(pay(t, client, "order-7"))
-	require.True(t, failed(t)(pay(t, client, "order-7")).Uncertain, "it has had an answer, and this caller does not know which")
-
-	r := payment(t, address)
-	r.Header.Set("Idempotency-Key", "of-somebody-else")
-	require.True(t, failed(t)(client.Do(t.Context(), "order-8", r)).Uncertain)
-	require.False(t, failed(t)(pay(t, client, "order-9")).Uncertain)
 }
 
 // CONTRACT C-2

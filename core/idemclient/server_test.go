@@ -38,24 +38,22 @@ func through(t *testing.T, b *bank, plan cutproxy.Plan) (idemclient.Config, stri
 //
 // CONTRACT C-1, C-2, M-3
 func TestConnectionsThatAreCut(t *testing.T) {
-	for name, direction := range map[string]cutproxy.Direction{"answer": cutproxy.ToClient, "request": cutproxy.ToServer} {
-		t.Run(name, func(t *testing.T) {
-			b := newBank(t, core.Config{}, nil)
-			whole := false
-			var after atomic.Int64
-			cfg, url, _ := through(t, b, func(int) cutproxy.Fate { return cutproxy.Fate{Cut: direction, After: after.Add(1)} })
-			cfg.Transport.(*http.Transport).DisableKeepAlives = true // one attempt, one connection
-			// A request that was cut leaves nothing; each answer that was cut has its booking. Cut after cut, the intent ends.
-			client := newClient(t, cfg)
-			for intent := 1; !whole; intent++ {
-				res := succeeded(t)(client.Do(t.Context(), fmt.Sprint("order-", intent), payment(t, url)))
-				require.Equal(t, fmt.Sprint("payment ", intent), text(t, res))
-				whole = idemclient.ResultOf(res).Attempts == 1
-				require.Len(t, b.keys(), intent)
-			}
-			require.Greater(t, after.Load(), int64(150))
-		})
-	}
+	each(t, map[string]cutproxy.Direction{"answer": cutproxy.ToClient, "request": cutproxy.ToServer}, func(t *testing.T, direction cutproxy.Direction) {
+		b := newBank(t, core.Config{}, nil)
+		whole := false
+		var after atomic.Int64
+		cfg, url, _ := through(t, b, func(int) cutproxy.Fate { return cutproxy.Fate{Cut: direction, After: after.Add(1)} })
+		cfg.Transport.(*http.Transport).DisableKeepAlives = true // one attempt, one connection
+		// A request that was cut leaves nothing; each answer that was cut has its booking. Cut after cut, the intent ends.
+		client := newClient(t, cfg)
+		for intent := 1; !whole; intent++ {
+			res := succeeded(t)(client.Do(t.Context(), fmt.Sprint("order-", intent), payment(t, url)))
+			require.Equal(t, fmt.Sprint("payment ", intent), text(t, res))
+			whole = idemclient.ResultOf(res).Attempts == 1
+			require.Len(t, b.keys(), intent)
+		}
+		require.Greater(t, after.Load(), int64(150))
+	})
 }
 
 // CONTRACT C-2, M-6
@@ -318,73 +316,70 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// A transport below the client that follows redirects has sent the command to somebody else, or shows the answer to a GET.
-//
-// CONTRACT C-4
-func TestATransportThatFollowsRedirects(t *testing.T) {
-	for _, status := range []int{302, 307} {
-		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Idempotency-Result", "created")
-		}))
-		bank := httptest.NewServer(http.RedirectHandler(other.URL, status))
-		follows := &http.Client{Transport: ownTransport(t)}
-		journal := intents.NewMemoryJournal()
-		client := newClient(t, idemclient.Config{Journal: journal, Transport: roundTrip(follows.Do)})
-		e := failed(t)(client.Do(t.Context(), "order-7", payment(t, bank.URL)))
-		require.ErrorIs(t, e, idemclient.ErrRedirected)
-		require.True(t, e.Uncertain)
-		require.Equal(t, 1, e.Attempts)
-		entry, err := journal.Begin(t.Context(), intents.Entry{Intent: "order-7"})
-		require.NoError(t, err)
-		require.False(t, entry.Ended)
-		bank.Close()
-		other.Close()
-	}
-}
-
-// A transport with two networks has sent the command over the first, and tells that there was no connection over the
-// second.
-//
-// CONTRACT C-4
-func TestATransportThatTriesTwoNetworks(t *testing.T) {
-	away := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, errReset }}
-	first := on(breaks(errReset))
-	for _, command := range []*http.Request{payment(t, address), {Method: http.MethodDelete, URL: payment(t, address).URL}} {
-		twice := roundTrip(func(r *http.Request) (*http.Response, error) {
-			if _, err := first.RoundTrip(r); err == nil {
-				t.Error("it breaks")
-			}
-			return away.RoundTrip(r)
-		})
-		require.True(t, failed(t)(newClient(t, idemclient.Config{Transport: twice, MaxAttempts: 1}).Do(t.Context(), "order-7", command)).Uncertain)
-	}
-	// One that only looks on is believed.
-	logged := roundTrip(func(r *http.Request) (*http.Response, error) { return away.RoundTrip(r) })
-	require.False(t, failed(t)(newClient(t, idemclient.Config{Transport: logged, MaxAttempts: 1}).Do(t.Context(), "order-7", payment(t, address))).Uncertain)
-	for name, transport := range map[string]http.RoundTripper{"plain": away, "logged": logged} {
-		empty := &http.Request{Method: http.MethodDelete, URL: payment(t, address).URL}
-		res, err := newClient(t, idemclient.Config{Transport: transport, MaxAttempts: 1}).Do(t.Context(), "order-7", empty)
-		require.Equal(t, name == "logged", failed(t)(res, err).Uncertain, "%v", err)
-	}
-}
-
-// CONTRACT C-1
-func TestAsATransport(t *testing.T) {
-	b := newBank(t, core.Config{}, nil)
-	cfg, url, _ := through(t, b, func(n int) cutproxy.Fate {
-		if n < 3 {
-			return cutproxy.Fate{Cut: cutproxy.ToClient, After: 20}
+// CONTRACT C-4, C-1
+func TestTransports(t *testing.T) {
+	// A transport below the client that follows redirects has sent the command to somebody else, or shows the answer to a
+	// GET.
+	t.Run("a transport that follows redirects", func(t *testing.T) {
+		for _, status := range []int{302, 307} {
+			other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Idempotency-Result", "created")
+			}))
+			bank := httptest.NewServer(http.RedirectHandler(other.URL, status))
+			follows := &http.Client{Transport: ownTransport(t)}
+			journal := intents.NewMemoryJournal()
+			client := newClient(t, idemclient.Config{Journal: journal, Transport: roundTrip(follows.Do)})
+			e := failed(t)(client.Do(t.Context(), "order-7", payment(t, bank.URL)))
+			require.ErrorIs(t, e, idemclient.ErrRedirected)
+			require.True(t, e.Uncertain)
+			require.Equal(t, 1, e.Attempts)
+			entry, err := journal.Begin(t.Context(), intents.Entry{Intent: "order-7"})
+			require.NoError(t, err)
+			require.False(t, entry.Ended)
+			bank.Close()
+			other.Close()
 		}
-		return cutproxy.Fate{}
 	})
-	client := &http.Client{Transport: newClient(t, cfg), Timeout: 10 * time.Second}
-	r := payment(t, url).WithContext(idemclient.WithIntent(t.Context(), "order-7"))
-	res := succeeded(t)(client.Do(r))
-	require.Equal(t, "payment 1", text(t, res))
-	require.Greater(t, idemclient.ResultOf(res).Attempts, 1)
-	require.True(t, idemclient.ResultOf(res).Replayed)
-	require.Len(t, b.keys(), 1)
+	// A transport with two networks has sent the command over the first, and tells that there was no connection over the
+	// second.
+	t.Run("a transport that tries two networks", func(t *testing.T) {
+		away := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, errReset }}
+		first := on(breaks(errReset))
+		for _, command := range []*http.Request{payment(t, address), {Method: http.MethodDelete, URL: payment(t, address).URL}} {
+			twice := roundTrip(func(r *http.Request) (*http.Response, error) {
+				if _, err := first.RoundTrip(r); err == nil {
+					t.Error("it breaks")
+				}
+				return away.RoundTrip(r)
+			})
+			require.True(t, failed(t)(newClient(t, idemclient.Config{Transport: twice, MaxAttempts: 1}).Do(t.Context(), "order-7", command)).Uncertain)
+		}
+		// One that only looks on is believed.
+		logged := roundTrip(func(r *http.Request) (*http.Response, error) { return away.RoundTrip(r) })
+		require.False(t, failed(t)(newClient(t, idemclient.Config{Transport: logged, MaxAttempts: 1}).Do(t.Context(), "order-7", payment(t, address))).Uncertain)
+		for name, transport := range map[string]http.RoundTripper{"plain": away, "logged": logged} {
+			empty := &http.Request{Method: http.MethodDelete, URL: payment(t, address).URL}
+			res, err := newClient(t, idemclient.Config{Transport: transport, MaxAttempts: 1}).Do(t.Context(), "order-7", empty)
+			require.Equal(t, name == "logged", failed(t)(res, err).Uncertain, "%v", err)
+		}
+	})
+	t.Run("as a transport", func(t *testing.T) {
+		b := newBank(t, core.Config{}, nil)
+		cfg, url, _ := through(t, b, func(n int) cutproxy.Fate {
+			if n < 3 {
+				return cutproxy.Fate{Cut: cutproxy.ToClient, After: 20}
+			}
+			return cutproxy.Fate{}
+		})
+		client := &http.Client{Transport: newClient(t, cfg), Timeout: 10 * time.Second}
+		r := payment(t, url).WithContext(idemclient.WithIntent(t.Context(), "order-7"))
+		res := succeeded(t)(client.Do(r))
+		require.Equal(t, "payment 1", text(t, res))
+		require.Greater(t, idemclient.ResultOf(res).Attempts, 1)
+		require.True(t, idemclient.ResultOf(res).Replayed)
+		require.Len(t, b.keys(), 1)
 
-	_, err := client.Post(url, "application/json", strings.NewReader("{}"))
-	require.ErrorIs(t, err, intents.ErrNoIntent)
+		_, err := client.Post(url, "application/json", strings.NewReader("{}"))
+		require.ErrorIs(t, err, intents.ErrNoIntent)
+	})
 }
