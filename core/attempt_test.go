@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -177,6 +179,22 @@ func TestParkEndings(t *testing.T) {
 				require.Equal(t, test.first, first.Code)
 			}
 			require.Equal(t, test.result, first.Header().Get("Idempotency-Result"))
+			want := []core.EventKind{core.EventClaimed}
+			if test.repeat == "replay" && strings.Contains(name, "not applied") {
+				want = append(want, core.EventNotAppliedRefused)
+			}
+			switch test.repeat {
+			case "replay":
+				want = append(want, core.EventCompleted)
+			case "runs":
+				want = append(want, core.EventFreed)
+			default:
+				want = append(want, core.EventUnknown)
+			}
+			require.Equal(t, want, slices.DeleteFunc(a.kinds(), func(k core.EventKind) bool { return k == core.EventRefused }))
+			for _, e := range a.events[1:] {
+				require.True(t, test.first == 0 || e.Kind == core.EventRefused || e.Status == first.Code || name == "relayed, as a success", e)
+			}
 			a.handler = status(http.StatusTeapot)
 			second := a.post("k-1", `{}`, func(r *http.Request) { r.Header.Del("Content-Type") })
 			switch test.repeat {

@@ -365,53 +365,39 @@ func TestFlushedAnswer(t *testing.T) {
 		requireProblem(t, w, http.StatusConflict, core.CodeResponseNotReplayable)
 		require.Contains(t, w.Body.String(), `"answer_status":202,"answer_location":"/1"`)
 	})
-	t.Run("empty", func(t *testing.T) {
-		a := newApp(t, core.Config{Policy: policy}, func(w http.ResponseWriter, _ *http.Request) {
-			flushes(w)
-			w.WriteHeader(http.StatusBadGateway) // too late: the client has seen 200
-		})
-		require.Equal(t, http.StatusOK, a.post("k-1", `{}`).Code)
-		w := a.post("k-1", `{}`)
-		requireProblem(t, w, http.StatusConflict, core.CodeResponseNotReplayable)
-		require.Contains(t, w.Body.String(), `"answer_status":200}`)
-	})
-	t.Run("not flushed", func(t *testing.T) {
-		a := newApp(t, core.Config{Policy: policy}, created)
-		a.post("k-1", `{}`)
-		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-	})
-	t.Run("then a panic", func(t *testing.T) {
-		a := newApp(t, core.Config{Policy: policy}, func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusCreated)
-			flushes(w)
-			panic("boom")
-		})
-		w, panicked := a.serveOnce("k-1")
-		require.Equal(t, "boom", panicked)
-		require.Equal(t, http.StatusCreated, w.Code)
-		again, _ := a.serveOnce("k-1")
-		requireProblem(t, again, http.StatusConflict, core.CodeOutcomeUnknown)
-	})
-	for code, repeat := range map[int]core.Code{500: core.CodeOutcomeUnknown, 402: core.CodeResponseNotReplayable} {
-		t.Run(http.StatusText(code), func(t *testing.T) {
-			a := newApp(t, core.Config{Policy: policy}, func(w http.ResponseWriter, _ *http.Request) {
-				w.WriteHeader(code)
-				flushes(w)
-			})
-			require.Equal(t, code, a.post("k-1", `{}`).Code)
-			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, repeat)
+	says := func(code int, then func()) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code); flushes(w); then() }
+	}
+	nothing := func() {}
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		first   int
+		repeat  core.Code
+		result  string // of a repeat that is answered
+	}{
+		"empty, and 502 too late": {func(w http.ResponseWriter, _ *http.Request) { flushes(w); w.WriteHeader(502) }, 200,
+			core.CodeResponseNotReplayable, ""},
+		"402":          {says(402, nothing), 402, core.CodeResponseNotReplayable, ""},
+		"500":          {says(500, nothing), 500, core.CodeOutcomeUnknown, ""},
+		"then a panic": {says(201, func() { panic("boom") }), 201, core.CodeOutcomeUnknown, ""},
+		"not applied":  {notApplied(says(502, nothing)), 502, "", "created"},
+		"not flushed":  {created, 201, "", "reused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newApp(t, core.Config{Policy: policy}, test.handler)
+			first, panicked := a.serveOnce("k-1")
+			require.Equal(t, test.first, first.Code)
+			require.Equal(t, name == "then a panic", panicked == "boom", panicked)
+			a.handler = created
+			again, _ := a.serveOnce("k-1")
+			if test.repeat != "" {
+				requireProblem(t, again, http.StatusConflict, test.repeat)
+			} else {
+				requireCreated(t, again, test.result)
+			}
+			require.Equal(t, test.first == 200, strings.Contains(again.Body.String(), `"answer_status":200}`))
 		})
 	}
-	t.Run("not applied", func(t *testing.T) {
-		a := newApp(t, core.Config{Policy: policy}, func(w http.ResponseWriter, r *http.Request) {
-			core.NotApplied(r.Context())
-			w.WriteHeader(http.StatusBadGateway)
-			flushes(w)
-		})
-		require.Equal(t, http.StatusBadGateway, a.post("k-1", `{}`).Code)
-		a.handler = created
-		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-	})
 	inBubble(t, "and not recorded", func(t *testing.T) {
 		store := newFaultStore(memstore.New()).on("complete", away)
 		a := newApp(t, core.Config{Store: store, Policy: policy}, func(w http.ResponseWriter, _ *http.Request) {

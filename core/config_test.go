@@ -47,6 +47,11 @@ func owns(group string) core.Config {
 	return cfg
 }
 
+// ietf asks for the profile of the draft.
+func ietf(problemBase, policyURL string) core.Config {
+	return park(func(c *core.Config) { c.Profile, c.ProblemBase, c.PolicyURL = core.IETF, problemBase, policyURL })
+}
+
 func policy(change func(*core.Policy)) core.Config {
 	return park(func(cfg *core.Config) { change(&cfg.Policy) })
 }
@@ -167,8 +172,9 @@ func TestConfiguration(t *testing.T) {
 	})
 }
 
-// CONTRACT O-5, T-2, X-5, R-3, O-4, K-10
+// CONTRACT O-5, T-2, X-5, R-3, O-4, K-10, P-2
 func TestConfigurationErrors(t *testing.T) {
+	now := time.Now()
 	type P = *core.Policy
 	type C = *core.Config
 	for name, test := range map[string]struct {
@@ -253,6 +259,28 @@ func TestConfigurationErrors(t *testing.T) {
 		"small clock skew":        {park(func(c C) { c.MaxClockSkew = time.Second }), []string{"MaxClockSkew: 1s is not between"}},
 		"waiters":                 {park(func(c C) { c.MaxWaiters = -1 }), []string{"MaxWaiters: -1 is negative"}},
 		"sweep batch":             {park(func(c C) { c.SweepBatch = -1 }), []string{"SweepBatch: -1 is negative"}},
+
+		"shadow that has passed": {table(func(p P) { p.ShadowUntil = now.Add(-time.Second) }), []string{
+			`Routes["POST /pay"]: ShadowUntil: ` + now.Add(-time.Second).Format(time.RFC3339) + " has passed"}},
+		"shadow for too long":      {policy(func(p P) { p.ShadowUntil = now.Add(core.MaxShadow + time.Hour) }), []string{"is more than 90 days ahead"}},
+		"shadow, exempt":           {table(func(p P) { *p = core.Policy{Exempt: "moves no money", ShadowUntil: now.Add(time.Hour)} }), []string{"only the key of a guarded route can be watched"}},
+		"shadow, safe":             {core.Config{Store: memstore.New(), Routes: core.Routes{"GET /pay": {ShadowUntil: now.Add(time.Hour)}}}, []string{"only the key of a guarded route can be watched"}},
+		"shadow for all routes":    {ownWithTable(func(p P) { p.ShadowUntil = now.Add(time.Hour) }), []string{"set Recovery, Roles, Exempt, Review, ShadowUntil"}},
+		"shadow without sightings": {park(func(c C) { c.Store, c.Policy.ShadowUntil = newFaultStore(memstore.New()), now.Add(time.Hour) }), []string{"store.Sightings"}},
+		"shadow without X-5":       {policy(func(p P) { p.Recovery, p.ShadowUntil = core.Rollback, now.Add(time.Hour) }), []string{"X-5"}},
+		"rekey window":             {policy(func(p P) { p.RekeyWindow = 25 * time.Hour }), []string{"RekeyWindow: 25h0m0s is not between 1s and 24h0m0s"}},
+		"rekey, odd":               {policy(func(p P) { p.Rekey = core.RekeyRefuse + 1 }), []string{"Policy: Rekey: 3 is neither core.RekeyReport nor core.RekeyRefuse"}},
+		"rekey without sightings":  {park(func(c C) { c.Store, c.Policy.Rekey = newFaultStore(memstore.New()), core.RekeyReport }), []string{"Policy: Rekey: needs a store that remembers commands"}},
+		"max open negative":        {policy(func(p P) { p.MaxOpen = -1 }), []string{"MaxOpen: -1 is negative"}},
+		"max open without counts":  {park(func(c C) { c.Store, c.Policy.MaxOpen = newFaultStore(memstore.New()), 1 }), []string{"MaxOpen: needs a store that counts open records (store.Operations)"}},
+
+		"profile, unknown":     {park(func(c C) { c.Profile = 2 }), []string{"Profile: 2 is no profile; use core.AUTH19, the default, or core.IETF"}},
+		"IETF, no address":     {ietf("", ""), []string{"Profile: IETF asks for a link"}},
+		"IETF, a name":         {ietf("urn:shop:", ""), []string{"Profile: IETF asks for a link"}},
+		"IETF, a path":         {ietf("", "/idempotency"), []string{"Profile: IETF asks for a link"}},
+		"IETF, a query":        {ietf("", "https://shop.example/?p=1"), []string{"Profile: IETF asks for a link"}},
+		"IETF, a fragment":     {ietf("", "https://shop.example/#p"), []string{"Profile: IETF asks for a link"}},
+		"IETF, no host at all": {ietf("https:shop/", ""), []string{"is not an absolute URI"}},
 
 		"all at once": {core.Config{Store: memstore.New(), Header: "a b", SweepBatch: -1, ReplayHeaders: []string{"Date"},
 			Routes: core.Routes{"POST": {}, "POST /a": {}, "POST /b": {Recovery: core.Park, Lease: 1, Wait: -1}}},

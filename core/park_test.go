@@ -59,29 +59,6 @@ func TestParkOfAPanic(t *testing.T) {
 	require.Equal(t, []core.EventKind{core.EventClaimed, core.EventNotAppliedRefused, core.EventUnknown}, a.kinds())
 }
 
-// CONTRACT R-6, X-1
-func TestEventsOfParkEndings(t *testing.T) {
-	for name, test := range map[string]struct {
-		handler http.HandlerFunc
-		want    []core.EventKind // after claimed, each with the status of the answer
-	}{
-		"recorded":          {status(402), []core.EventKind{core.EventCompleted}},
-		"freed":             {notApplied(status(402)), []core.EventKind{core.EventFreed}},
-		"unknown":           {status(502), []core.EventKind{core.EventUnknown}},
-		"done, undeclared":  {status(201), []core.EventKind{core.EventCompleted}},
-		"done, but so said": {notApplied(status(303)), []core.EventKind{core.EventNotAppliedRefused, core.EventCompleted}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := newApp(t, core.Config{}, test.handler)
-			w := a.post("k-1", `{}`)
-			require.Equal(t, append([]core.EventKind{core.EventClaimed}, test.want...), a.kinds())
-			for _, e := range a.events[1:] {
-				require.Equal(t, w.Code, e.Status)
-			}
-		})
-	}
-}
-
 // CONTRACT M-4, X-1, R-2, F-1
 func TestEndsWhileTheStoreIsAway(t *testing.T) {
 	inBubble(t, "the lease running out says the same, later", func(t *testing.T) {

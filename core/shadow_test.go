@@ -289,39 +289,6 @@ func (b slowBody) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-func TestShadowConfiguration(t *testing.T) {
-	now := time.Now()
-	for name, test := range map[string]struct {
-		cfg  core.Config
-		want string
-	}{
-		"past": {core.Config{Routes: core.Routes{"POST /pay": {Recovery: core.Park, ShadowUntil: now.Add(-time.Second)}}},
-			`Routes["POST /pay"]: ShadowUntil: ` + now.Add(-time.Second).Format(time.RFC3339) + " has passed"},
-		"too far": {core.Config{Policy: core.Policy{Recovery: core.Park, ShadowUntil: now.Add(core.MaxShadow + time.Hour)}},
-			"is more than 90 days ahead"},
-		"exempt": {core.Config{Routes: core.Routes{"POST /pay": {Exempt: "moves no money", ShadowUntil: now.Add(time.Hour)}}},
-			"only the key of a guarded route can be watched"},
-		"safe": {core.Config{Routes: core.Routes{"GET /pay": {ShadowUntil: now.Add(time.Hour)}}},
-			"only the key of a guarded route can be watched"},
-		"for all routes": {core.Config{Routes: core.Routes{"POST /pay": {Recovery: core.Park}},
-			Policy: core.Policy{ShadowUntil: now.Add(time.Hour)}}, "set Recovery, Roles, Exempt, Review, ShadowUntil"},
-		"no watcher": {core.Config{Store: newFaultStore(memstore.New()),
-			Policy: core.Policy{Recovery: core.Park, ShadowUntil: now.Add(time.Hour)}}, "store.Sightings"},
-		"rollback without transactions": {core.Config{
-			Policy: core.Policy{Recovery: core.Rollback, ShadowUntil: now.Add(time.Hour)}}, "X-5"},
-		"window": {core.Config{Policy: core.Policy{Recovery: core.Park, RekeyWindow: 25 * time.Hour}},
-			"RekeyWindow: 25h0m0s is not between 1s and 24h0m0s"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if test.cfg.Store == nil {
-				test.cfg.Store = memstore.New()
-			}
-			_, err := core.New(test.cfg)
-			require.ErrorContains(t, err, test.want)
-		})
-	}
-}
-
 const order = `{"amount":1}`
 
 func rekeyPolicy(r core.Rekey) core.Policy { return core.Policy{Recovery: core.Park, Rekey: r} }
@@ -408,11 +375,6 @@ func TestRekey(t *testing.T) {
 		}
 	})
 	t.Run("rekey configuration", func(t *testing.T) {
-		_, err := core.New(core.Config{Store: newFaultStore(memstore.New()), Policy: rekeyPolicy(core.RekeyReport)})
-		require.ErrorContains(t, err, "Policy: Rekey: needs a store that remembers commands")
-		_, err = core.New(core.Config{Store: memstore.New(), Policy: rekeyPolicy(core.RekeyRefuse + 1)})
-		require.ErrorContains(t, err, "Policy: Rekey: 3 is neither core.RekeyReport nor core.RekeyRefuse")
-
 		idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Rekey: core.RekeyReport, RekeyWindow: time.Hour},
 			Routes: core.Routes{"POST /pay": {Recovery: core.Park}, "POST /quiet": {Recovery: core.Park, RekeyWindow: time.Minute}}})
 		require.NoError(t, err)

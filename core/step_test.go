@@ -658,10 +658,7 @@ func TestCallsThatDoNotFinish(t *testing.T) {
 		p.requireOneCharge(t, 1)
 
 		time.Sleep(store.DefaultDeadline)
-		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), core.Decision{
-			Applied: true, Who: "op", Why: "seen at the provider", Answer: &core.Answer{Status: http.StatusCreated},
-		})
-		require.NoError(t, err)
+		a.settle("k-1", &core.Answer{Status: http.StatusCreated})
 		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 		p.requireOneCharge(t, 1)
 	})

@@ -171,8 +171,7 @@ func TestTimedKeys(t *testing.T) {
 		requireCreated(t, a.post(again, `{}`), "created")
 		time.Sleep(time.Millisecond)
 		requireTooOld(t, a.post(late, `{}`), late)
-		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, settled), core.Decision{Who: "op", Why: "no charge"})
-		require.NoError(t, err)
+		a.settle(settled, nil)
 		requireTooOld(t, a.post(settled, `{}`), settled)
 		requireCreated(t, a.post(again, `{}`), "reused")
 	})
@@ -217,9 +216,7 @@ func TestTimedKeys(t *testing.T) {
 		lost := ago(0)
 		require.Equal(t, http.StatusBadGateway, a.post(lost, `{}`).Code)
 		time.Sleep(store.DefaultDeadline)
-		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, lost), core.Decision{
-			Applied: true, Answer: &core.Answer{Status: http.StatusCreated}, Who: "operator", Why: "asked"})
-		require.NoError(t, err)
+		a.settle(lost, &core.Answer{Status: http.StatusCreated})
 		a.handler = created
 		answered := ago(0)
 		requireCreated(t, a.post(answered, `{}`), "created")
@@ -300,9 +297,7 @@ func TestPoliciesOfTimedKeysThatChange(t *testing.T) {
 		requireTooOld(t, restarted.post(refused, `{}`), refused)
 		require.Equal(t, 3, after.ran()+restarted.ran())
 
-		_, err := after.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, parked), core.Decision{Applied: true,
-			Answer: &core.Answer{Status: http.StatusOK}, Who: "op", Why: "found"})
-		require.NoError(t, err)
+		after.settle(parked, &core.Answer{Status: http.StatusOK})
 		time.Sleep(store.DefaultRetention)
 		requireProblem(t, after.post(parked, `{}`), http.StatusConflict, core.CodeKeyExpired)
 		time.Sleep(store.DefaultTombstone)

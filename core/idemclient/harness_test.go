@@ -19,6 +19,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/memstore"
 )
 
@@ -28,14 +29,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func inBubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
-}
-
-// each runs a subtest for each of the cases, by its name.
-func each[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C)) {
-	t.Helper()
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) { test(t, c) })
-	}
 }
 
 // wire is a transport in memory: it answers as it was told, and remembers what was sent and when.
@@ -217,6 +210,14 @@ func found(t *testing.T) func(o *idemclient.Operation, err error) *idemclient.Op
 		require.NoError(t, err)
 		return o
 	}
+}
+
+// hasEnded tells whether the intent order-7 has ended.
+func hasEnded(t *testing.T, journal intents.Journal) bool {
+	t.Helper()
+	entry, _, err := journal.Find(t.Context(), "order-7")
+	require.NoError(t, err)
+	return entry.Ended
 }
 
 func text(t *testing.T, res *http.Response) string {

@@ -244,9 +244,7 @@ func answered(t *testing.T, p idemclient.Provider, answers []func(*http.Request)
 	synctest.Test(t, func(t *testing.T) {
 		journal := intents.NewMemoryJournal()
 		res, err = pay(t, newClient(t, idemclient.Config{Transport: on(answers...), Journal: journal, Provider: p}), "order-7")
-		e, failed := journal.Begin(t.Context(), intents.Entry{Intent: "order-7"})
-		require.NoError(t, failed)
-		ended = e.Ended
+		ended = hasEnded(t, journal)
 	})
 	return ended, res, err
 }

@@ -38,22 +38,24 @@ func through(t *testing.T, b *bank, plan cutproxy.Plan) (idemclient.Config, stri
 //
 // CONTRACT C-1, C-2, M-3
 func TestConnectionsThatAreCut(t *testing.T) {
-	each(t, map[string]cutproxy.Direction{"answer": cutproxy.ToClient, "request": cutproxy.ToServer}, func(t *testing.T, direction cutproxy.Direction) {
-		b := newBank(t, core.Config{}, nil)
-		whole := false
-		var after atomic.Int64
-		cfg, url, _ := through(t, b, func(int) cutproxy.Fate { return cutproxy.Fate{Cut: direction, After: after.Add(1)} })
-		cfg.Transport.(*http.Transport).DisableKeepAlives = true // one attempt, one connection
-		// A request that was cut leaves nothing; each answer that was cut has its booking. Cut after cut, the intent ends.
-		client := newClient(t, cfg)
-		for intent := 1; !whole; intent++ {
-			res := succeeded(t)(client.Do(t.Context(), fmt.Sprint("order-", intent), payment(t, url)))
-			require.Equal(t, fmt.Sprint("payment ", intent), text(t, res))
-			whole = idemclient.ResultOf(res).Attempts == 1
-			require.Len(t, b.keys(), intent)
-		}
-		require.Greater(t, after.Load(), int64(150))
-	})
+	for name, direction := range map[string]cutproxy.Direction{"answer": cutproxy.ToClient, "request": cutproxy.ToServer} {
+		t.Run(name, func(t *testing.T) {
+			b := newBank(t, core.Config{}, nil)
+			whole := false
+			var after atomic.Int64
+			cfg, url, _ := through(t, b, func(int) cutproxy.Fate { return cutproxy.Fate{Cut: direction, After: after.Add(1)} })
+			cfg.Transport.(*http.Transport).DisableKeepAlives = true // one attempt, one connection
+			// A request that was cut leaves nothing; each answer that was cut has its booking. Cut after cut, the intent ends.
+			client := newClient(t, cfg)
+			for intent := 1; !whole; intent++ {
+				res := succeeded(t)(client.Do(t.Context(), fmt.Sprint("order-", intent), payment(t, url)))
+				require.Equal(t, fmt.Sprint("payment ", intent), text(t, res))
+				whole = idemclient.ResultOf(res).Attempts == 1
+				require.Len(t, b.keys(), intent)
+			}
+			require.Greater(t, after.Load(), int64(150))
+		})
+	}
 }
 
 // CONTRACT C-2, M-6
@@ -174,8 +176,7 @@ func TestARefusalOfAHalfDoneOperation(t *testing.T) {
 			} else {
 				require.ErrorIs(t, e, idemclient.ErrOutcomeUnknown)
 			}
-			entry, _, _ := journal.Find(t.Context(), "order-7")
-			require.False(t, entry.Ended)
+			require.False(t, hasEnded(t, journal))
 
 			res, err := client.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments"))
 			require.NoError(t, err, "the same intent goes on")
@@ -333,9 +334,7 @@ func TestTransports(t *testing.T) {
 			require.ErrorIs(t, e, idemclient.ErrRedirected)
 			require.True(t, e.Uncertain)
 			require.Equal(t, 1, e.Attempts)
-			entry, err := journal.Begin(t.Context(), intents.Entry{Intent: "order-7"})
-			require.NoError(t, err)
-			require.False(t, entry.Ended)
+			require.False(t, hasEnded(t, journal))
 			bank.Close()
 			other.Close()
 		}
