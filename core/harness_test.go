@@ -349,50 +349,46 @@ func (s *faultStore) after(ctx context.Context, call string, err error) error {
 	return s.before(ctx, "after "+call)
 }
 
+// through makes a call between its hooks.
+func through[T any](ctx context.Context, s *faultStore, call string, do func() (T, error)) (T, error) {
+	var none T
+	if err := s.before(ctx, call); err != nil {
+		return none, err
+	}
+	result, err := do()
+	if err := s.after(ctx, call, err); err != nil {
+		return none, err
+	}
+	return result, nil
+}
+
+func (s *faultStore) end(ctx context.Context, call string, do func() error) error {
+	_, err := through(ctx, s, call, func() (struct{}, error) { return struct{}{}, do() })
+	return err
+}
+
 func (s *faultStore) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	if err := s.before(ctx, "claim"); err != nil {
-		return store.Claimed{}, err
-	}
-	claimed, err := s.Store.Claim(ctx, c)
-	if err := s.after(ctx, "claim", err); err != nil {
-		return store.Claimed{}, err
-	}
-	return claimed, nil
+	return through(ctx, s, "claim", func() (store.Claimed, error) { return s.Store.Claim(ctx, c) })
 }
 
 func (s *faultStore) Find(ctx context.Context, id core.ID) (core.Record, error) {
-	if err := s.before(ctx, "find"); err != nil {
-		return core.Record{}, err
-	}
-	return s.Store.Find(ctx, id)
+	return through(ctx, s, "find", func() (core.Record, error) { return s.Store.Find(ctx, id) })
 }
 
 func (s *faultStore) Renew(ctx context.Context, t store.Ticket, lease time.Duration) error {
-	if err := s.before(ctx, "renew"); err != nil {
-		return err
-	}
-	return s.after(ctx, "renew", s.Store.Renew(ctx, t, lease))
+	return s.end(ctx, "renew", func() error { return s.Store.Renew(ctx, t, lease) })
 }
 
 func (s *faultStore) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
-	if err := s.before(ctx, "complete"); err != nil {
-		return err
-	}
-	return s.after(ctx, "complete", s.Store.Complete(ctx, t, c))
+	return s.end(ctx, "complete", func() error { return s.Store.Complete(ctx, t, c) })
 }
 
 func (s *faultStore) Park(ctx context.Context, t store.Ticket) error {
-	if err := s.before(ctx, "park"); err != nil {
-		return err
-	}
-	return s.after(ctx, "park", s.Store.Park(ctx, t))
+	return s.end(ctx, "park", func() error { return s.Store.Park(ctx, t) })
 }
 
 func (s *faultStore) Release(ctx context.Context, t store.Ticket) error {
-	if err := s.before(ctx, "release"); err != nil {
-		return err
-	}
-	return s.after(ctx, "release", s.Store.Release(ctx, t))
+	return s.end(ctx, "release", func() error { return s.Store.Release(ctx, t) })
 }
 
 func (s *faultStore) Sweep(ctx context.Context, limit int, window store.Window) (store.Swept, error) {

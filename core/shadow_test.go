@@ -275,10 +275,7 @@ func newFaultyWatcher(s *memstore.Store) *faultyWatcher {
 }
 
 func (s *faultyWatcher) Sight(ctx context.Context, seen store.Sighting) (store.Seen, error) {
-	if err := s.before(ctx, "sight"); err != nil {
-		return store.Seen{}, err
-	}
-	return s.watcher.Sight(ctx, seen)
+	return through(ctx, s.faultStore, "sight", func() (store.Seen, error) { return s.watcher.Sight(ctx, seen) })
 }
 
 // slowBody takes its time to say that it is empty.

@@ -73,10 +73,7 @@ func (s *faultTransactor) Begin(ctx context.Context, c store.Claim) (store.Tx, s
 }
 
 func (s *faultTransactor) InFlight(ctx context.Context, id core.ID) (bool, error) {
-	if err := s.before(ctx, "in flight"); err != nil {
-		return false, err
-	}
-	return s.transactor.InFlight(ctx, id)
+	return through(ctx, s.faultStore, "in flight", func() (bool, error) { return s.transactor.InFlight(ctx, id) })
 }
 
 // faultTx is a transaction that the hook "end" ends with an error, rolled back, and "after commit" once it is committed.

@@ -81,10 +81,7 @@ func (c *charger) requireOneCharge(t *testing.T, calls int) {
 
 // Steps makes faultStore a store.Stepper.
 func (s *faultStore) Steps(ctx context.Context, id core.ID) ([]store.StepRecord, error) {
-	if err := s.before(ctx, "steps"); err != nil {
-		return nil, err
-	}
-	return s.Store.(store.Stepper).Steps(ctx, id)
+	return through(ctx, s, "steps", func() ([]store.StepRecord, error) { return s.Store.(store.Stepper).Steps(ctx, id) })
 }
 
 func (s *faultStore) Resume(ctx context.Context, c store.Claim) (store.Segments, store.Claimed, error) {

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -42,14 +41,18 @@ func timedKeys(store core.Store, age time.Duration, edits ...func(*core.Config))
 	return cfg
 }
 
-func requireTooOld(t *testing.T, w *httptest.ResponseRecorder, key string) {
-	t.Helper()
-	requireProblem(t, w, http.StatusConflict, core.CodeKeyTooOld)
-	require.Contains(t, w.Body.String(), `"safe_new_key":false`)
-	require.Contains(t, w.Body.String(), `"operation":"`+idOf(key)+`"`, "money rows carry it")
-	require.NotContains(t, w.Body.String(), key)
-	require.Empty(t, w.Header().Get("Retry-After"))
-	require.Equal(t, []string{key}, w.Header()["Idempotency-Key"])
+// requireTooOld requires that keys are refused for their age.
+func (a *app) requireTooOld(keys ...string) {
+	a.t.Helper()
+	for _, key := range keys {
+		w := a.post(key, `{}`)
+		requireProblem(a.t, w, http.StatusConflict, core.CodeKeyTooOld)
+		require.Contains(a.t, w.Body.String(), `"safe_new_key":false`)
+		require.Contains(a.t, w.Body.String(), `"operation":"`+idOf(key)+`"`, "money rows carry it")
+		require.NotContains(a.t, w.Body.String(), key)
+		require.Empty(a.t, w.Header().Get("Retry-After"))
+		require.Equal(a.t, []string{key}, w.Header()["Idempotency-Key"])
+	}
 }
 
 // drop lets time pass and sweeps until nothing is left to do.
@@ -80,8 +83,7 @@ func TestTimedKeys(t *testing.T) {
 		a := newApp(t, timedKeys(memstore.New(), 2*time.Hour), created)
 		requireCreated(t, a.post(ago(2*time.Hour), `{}`), "created")
 		requireCreated(t, a.post(ago(-5*time.Minute), `{}`), "created")
-		old := ago(2*time.Hour + time.Millisecond)
-		requireTooOld(t, a.post(old, `{}`), old)
+		a.requireTooOld(ago(2*time.Hour + time.Millisecond))
 		w := a.post(ago(-5*time.Minute-time.Millisecond), `{}`)
 		requireProblem(t, w, http.StatusBadRequest, core.CodeKeyInvalid)
 		require.NotContains(t, w.Body.String(), "operation")
@@ -102,8 +104,7 @@ func TestTimedKeys(t *testing.T) {
 		for _, off := range []time.Duration{30 * time.Minute, -30 * time.Minute} {
 			clock.by(off)
 			by := max(off, 0) // the clock that is ahead
-			old := ago(2*time.Hour - by + time.Millisecond)
-			requireTooOld(t, a.post(old, `{}`), old)
+			a.requireTooOld(ago(2*time.Hour - by + time.Millisecond))
 			requireCreated(t, a.post(ago(2*time.Hour-by), `{}`), "created")
 			behind := min(off, 0)
 			requireProblem(t, a.post(ago(-behind-5*time.Minute-time.Millisecond), `{}`), http.StatusBadRequest, core.CodeKeyInvalid)
@@ -132,15 +133,15 @@ func TestTimedKeys(t *testing.T) {
 		time.Sleep(store.DefaultRetention - 2*time.Millisecond)
 		requireCreated(t, a.post(key, `{}`), "reused")
 		time.Sleep(time.Millisecond)
-		requireTooOld(t, a.post(key, `{}`), key)
+		a.requireTooOld(key)
 		requireProblem(t, a.operation(alice, idOf(key)), http.StatusNotFound, core.CodeNotFound)
 		drop(t, st)
 		_, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, key))
 		require.ErrorIs(t, err, core.ErrNotFound)
-		requireTooOld(t, a.post(key, `{}`), key)
+		a.requireTooOld(key)
 		for range 3 { // the store's clock goes back, as far as it may
 			clock.by(-core.DefaultMaxClockSkew)
-			requireTooOld(t, a.post(key, `{}`), key)
+			a.requireTooOld(key)
 		}
 		require.Equal(t, 1, a.ran())
 	})
@@ -155,7 +156,7 @@ func TestTimedKeys(t *testing.T) {
 		time.Sleep(store.DefaultRetention)
 		drop(t, st)
 		clock.by(-store.DefaultRetention) // the store's and the app's together
-		requireTooOld(t, a.post(key, `{}`), key)
+		a.requireTooOld(key)
 		requireCreated(t, a.post(keyAt(clock.now().Add(time.Second)), `{}`), "created")
 	})
 	inBubble(t, "a freed key may be used again as long as it is young enough", func(t *testing.T) {
@@ -170,9 +171,9 @@ func TestTimedKeys(t *testing.T) {
 		time.Sleep(time.Hour)
 		requireCreated(t, a.post(again, `{}`), "created")
 		time.Sleep(time.Millisecond)
-		requireTooOld(t, a.post(late, `{}`), late)
+		a.requireTooOld(late)
 		a.settle(settled, nil)
-		requireTooOld(t, a.post(settled, `{}`), settled)
+		a.requireTooOld(settled)
 		requireCreated(t, a.post(again, `{}`), "reused")
 	})
 	// Routes with different ages share a floor: what is kept for the longest is answered on every route, and no young key of
@@ -191,16 +192,15 @@ func TestTimedKeys(t *testing.T) {
 		time.Sleep(61 * time.Hour)
 		drop(t, store)
 		requireProblem(t, a.post(key, `{}`), http.StatusConflict, core.CodeKeyExpired)
-		old := ago(time.Hour + time.Millisecond)
-		requireTooOld(t, a.post(old, `{}`), old)
+		a.requireTooOld(ago(time.Hour + time.Millisecond))
 		a.pattern = "/slow"
 		requireCreated(t, a.post(ago(60*time.Hour), `{}`), "created")
 		a.pattern = pattern
 		time.Sleep(2 * time.Hour) // 60 h + 2 h + 5 min + 1 min since it was answered
 		drop(t, store)
-		requireTooOld(t, a.post(key, `{}`), key)
+		a.requireTooOld(key)
 		a.pattern = "/slow"
-		requireTooOld(t, a.post(key, `{}`), key)
+		a.requireTooOld(key)
 		requireCreated(t, a.post(ago(60*time.Hour), `{}`), "created")
 	})
 	inBubble(t, "a settlement keeps the record of a timed key for as long as an attempt's answer would have", func(t *testing.T) {
@@ -236,28 +236,25 @@ func TestPoliciesOfTimedKeysThatChange(t *testing.T) {
 		requireCreated(t, before.post(swept, `{}`), "created")
 		time.Sleep(25 * time.Hour)
 		drop(t, store)
-		requireTooOld(t, before.post(swept, `{}`), swept)
-		requireTooOld(t, before.post(late, `{}`), late)
+		before.requireTooOld(swept, late)
 
 		after := newApp(t, timedKeys(store, 40*time.Hour), created)
 		unused := ago(30 * time.Minute)
-		for _, key := range []string{swept, late, ago(time.Hour + time.Millisecond)} {
-			requireTooOld(t, after.post(key, `{}`), key)
-		}
+		after.requireTooOld(swept, late, ago(time.Hour+time.Millisecond))
 		requireCreated(t, after.post(ago(time.Hour), `{}`), "created")
 		time.Sleep(time.Minute)
 		older := ago(0)
 		time.Sleep(30 * time.Minute)
-		requireTooOld(t, after.post(unused, `{}`), unused)
+		after.requireTooOld(unused)
 		requireCreated(t, before.post(older, `{}`), "created") // an instance of before is still there
 		time.Sleep(29 * time.Hour)
 		drop(t, store) // of what that one has recorded
-		requireTooOld(t, after.post(older, `{}`), older)
+		after.requireTooOld(older)
 		younger := ago(29 * time.Hour)
 		requireCreated(t, after.post(younger, `{}`), "created")
 		again := newApp(t, timedKeys(store, 40*time.Hour), created) // a restart changes nothing
 		requireCreated(t, again.post(ago(29*time.Hour), `{}`), "created")
-		requireTooOld(t, again.post(unused, `{}`), unused)
+		again.requireTooOld(unused)
 		require.Equal(t, 1, again.ran())
 	})
 	inBubble(t, "a shorter age holds at once", func(t *testing.T) {
@@ -266,7 +263,7 @@ func TestPoliciesOfTimedKeysThatChange(t *testing.T) {
 		requireCreated(t, before.post(ago(5*time.Hour), `{}`), "created")
 		after := newApp(t, timedKeys(store, time.Hour), created)
 		key := ago(5 * time.Hour)
-		requireTooOld(t, after.post(key, `{}`), key)
+		after.requireTooOld(key)
 		requireCreated(t, after.post(ago(time.Hour), `{}`), "created")
 	})
 	// A route that takes any key again knows what it has answered while its keys were timed, and still refuses what was too
@@ -282,19 +279,17 @@ func TestPoliciesOfTimedKeysThatChange(t *testing.T) {
 		drop(t, st)
 
 		after := newApp(t, core.Config{Store: st}, created)
-		requireTooOld(t, after.post(swept, `{}`), swept)
+		after.requireTooOld(swept)
 		requireProblem(t, after.post(parked, `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 		requireCreated(t, after.post("order-1", `{}`), "created")
 		refused, inTime := ago(time.Hour+time.Millisecond), ago(time.Hour)
-		for _, key := range []string{refused, ago(50 * time.Hour)} {
-			requireTooOld(t, after.post(key, `{}`), key)
-		}
+		after.requireTooOld(refused, ago(50*time.Hour))
 		requireCreated(t, after.post(inTime, `{}`), "created")
 		inTime = ago(time.Hour)
 		time.Sleep(time.Hour)
 		restarted := newApp(t, core.Config{Store: st}, created)
 		requireCreated(t, restarted.post(inTime, `{}`), "created")
-		requireTooOld(t, restarted.post(refused, `{}`), refused)
+		restarted.requireTooOld(refused)
 		require.Equal(t, 3, after.ran()+restarted.ran())
 
 		after.settle(parked, &core.Answer{Status: http.StatusOK})
@@ -302,7 +297,7 @@ func TestPoliciesOfTimedKeysThatChange(t *testing.T) {
 		requireProblem(t, after.post(parked, `{}`), http.StatusConflict, core.CodeKeyExpired)
 		time.Sleep(store.DefaultTombstone)
 		drop(t, st)
-		requireTooOld(t, after.post(parked, `{}`), parked)
+		after.requireTooOld(parked)
 	})
 	// A route that comes back to timed keys takes none that were refused before it left, nor any that were too old for its
 	// first age: whether those ran in between, no floor of the service tells.
@@ -310,14 +305,12 @@ func TestPoliciesOfTimedKeysThatChange(t *testing.T) {
 		store := memstore.New()
 		before := newApp(t, timedKeys(store, time.Hour), created)
 		refused := ago(time.Hour + time.Millisecond)
-		requireTooOld(t, before.post(refused, `{}`), refused)
+		before.requireTooOld(refused)
 		between := newApp(t, core.Config{Store: store}, created)
-		requireTooOld(t, between.post(refused, `{}`), refused)
+		between.requireTooOld(refused)
 		time.Sleep(2 * time.Hour)
 		after := newApp(t, timedKeys(store, 50*time.Hour), created)
-		for _, key := range []string{refused, ago(time.Hour + time.Millisecond)} {
-			requireTooOld(t, after.post(key, `{}`), key)
-		}
+		after.requireTooOld(refused, ago(time.Hour+time.Millisecond))
 		young := ago(0)
 		requireCreated(t, after.post(ago(time.Hour), `{}`), "created")
 		time.Sleep(50 * time.Hour)
@@ -332,7 +325,7 @@ func TestPoliciesOfTimedKeysThatChange(t *testing.T) {
 		time.Sleep(49 * time.Hour)
 		drop(t, store)
 		after := newApp(t, timedKeys(store, 60*time.Hour), created)
-		requireTooOld(t, after.post(key, `{}`), key)
+		after.requireTooOld(key)
 		requireCreated(t, after.post(ago(24*time.Hour), `{}`), "created")
 		require.Equal(t, 1, after.ran())
 	})
@@ -432,8 +425,7 @@ func TestTimedKeysBesideOtherRules(t *testing.T) {
 			Rekey: core.RekeyRefuse}}, status(http.StatusBadGateway))
 		after.post(ago(0), `{}`)
 		requireProblem(t, after.post(ago(0), `{"a":1}`), http.StatusTooManyRequests, core.CodeTooManyOpen)
-		old := ago(2 * time.Hour)
-		requireTooOld(t, after.post(old, `{"b":1}`), old)
+		after.requireTooOld(ago(2 * time.Hour))
 	})
 	// What a key is too old for is said before the caller is told to come again, or that it is a suspected duplicate.
 	inBubble(t, "too old beside other refusals", func(t *testing.T) {
@@ -443,8 +435,7 @@ func TestTimedKeysBesideOtherRules(t *testing.T) {
 		unknown := ago(0)
 		a.post(unknown, `{}`)
 		requireProblem(t, a.post(ago(0), `{"a":1}`), http.StatusTooManyRequests, core.CodeTooManyOpen)
-		old := ago(2 * time.Hour)
-		requireTooOld(t, a.post(old, `{}`), old)
+		a.requireTooOld(ago(2 * time.Hour))
 		time.Sleep(2 * time.Hour)
 		requireProblem(t, a.post(unknown, `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 	})
@@ -458,12 +449,12 @@ func TestTimedKeysBesideOtherRules(t *testing.T) {
 		require.NoError(t, a.module.RefuseKeysBefore(t.Context(), restored))
 		lost := ago(time.Millisecond)
 		for _, app := range []*app{a, b} {
-			requireTooOld(t, app.post(lost, `{}`), lost)
+			app.requireTooOld(lost)
 			requireCreated(t, app.post(keyAt(restored), `{}`), "created")
 			requireCreated(t, app.post(known, `{}`), "reused")
 		}
 		require.NoError(t, b.module.RefuseKeysBefore(t.Context(), restored.Add(-time.Hour)))
-		requireTooOld(t, a.post(lost, `{}`), lost)
+		a.requireTooOld(lost)
 
 		require.ErrorContains(t, a.module.RefuseKeysBefore(t.Context(), restored.Add(6*time.Minute)), "ahead")
 		for _, off := range []time.Duration{100 * time.Hour, -100 * time.Hour} { // the operator's clock
@@ -476,7 +467,7 @@ func TestTimedKeysBesideOtherRules(t *testing.T) {
 		left := newApp(t, core.Config{Store: store}, created)
 		lost = ago(time.Millisecond)
 		require.NoError(t, left.module.RefuseKeysBefore(t.Context(), time.Now()))
-		requireTooOld(t, left.post(lost, `{}`), lost)
+		left.requireTooOld(lost)
 
 		other := newApp(t, core.Config{Store: newFaultStore(memstore.New())}, created)
 		require.ErrorContains(t, other.module.RefuseKeysBefore(t.Context(), restored), "store.Settings")
@@ -592,7 +583,7 @@ func TestImportsOfTimedKeys(t *testing.T) {
 		}
 		time.Sleep(store.DefaultRetention + store.DefaultTombstone)
 		drop(t, st)
-		requireTooOld(t, a.post(key, `{}`), key)
+		a.requireTooOld(key)
 		requireCreated(t, a.post(ago(0), `{}`), "created") // what was ahead is no floor
 	})
 	// An imported record stays until its key is too old, however short the other table's retention was. A floor that rose
@@ -634,7 +625,7 @@ func TestRollbackOutlivesTheAgeOfItsKey(t *testing.T) {
 		}
 		require.Equal(t, want, a.post(key, `{}`).Code)
 		if want == 500 {
-			requireTooOld(t, a.post(key, `{}`), key)
+			a.requireTooOld(key)
 			return
 		}
 		w := a.post(key, `{}`)
