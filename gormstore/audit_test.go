@@ -113,7 +113,8 @@ func TestAuditOfMoneyTables(t *testing.T) {
 		{"over expressions", "", []string{charges, "CREATE UNIQUE INDEX charges_o ON charges (operation_id, lower(reference))"},
 			"over operation_id is over-expressions"},
 		{"deferrable", postgres, []string{with("UNIQUE (operation_id) DEFERRABLE")}, "over operation_id is deferrable"},
-		{"only included", postgres, []string{charges, "CREATE UNIQUE INDEX charges_r ON charges (reference) INCLUDE (operation_id)"}, unique},
+		{"only included", postgres,
+			[]string{charges, "CREATE UNIQUE INDEX charges_r ON charges (reference) INCLUDE (operation_id)"}, unique},
 		{"a column that may be NULL is only included", postgres,
 			[]string{charges, "CREATE UNIQUE INDEX charges_o ON charges (operation_id) INCLUDE (note)"}, ""},
 		{"a good one beside a bad one", "", []string{with("UNIQUE (operation_id, note), UNIQUE (operation_id, reference)")}, ""},
@@ -142,7 +143,8 @@ func TestAuditOfMoneyTables(t *testing.T) {
 		{postgres, "line uuid DEFAULT gen_random_uuid()", "has a default"},
 	} {
 		name, _, _ := strings.Cut(c.column, " ")
-		cases = append(cases, testCase{"with " + c.column, c.only, []string{with(c.column + " NOT NULL, UNIQUE (operation_id, " + name + ")")},
+		ddl := with(c.column + " NOT NULL, UNIQUE (operation_id, " + name + ")")
+		cases = append(cases, testCase{"with " + c.column, c.only, []string{ddl},
 			"over operation_id," + name + " protects nothing: " + name + " " + c.why})
 	}
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
@@ -213,11 +215,6 @@ func TestValidateOfPostgres(t *testing.T) {
 		}
 	}
 	check(t)
-	for _, table := range []string{"idempotency_record", "idempotency_step", "idempotency_settlement"} {
-		cluster.Exec("ALTER TABLE " + table + " SET UNLOGGED")
-		check(t, "table "+table+" is UNLOGGED")
-		cluster.Exec("ALTER TABLE " + table + " SET LOGGED")
-	}
 	cluster.Exec("ALTER DATABASE postgres SET synchronous_commit = off")
 	check(t, "synchronous_commit is off")
 	cluster.Exec("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")

@@ -174,8 +174,10 @@ func TestCommitWaitsForStandby(t *testing.T) {
 		}{
 			{"nothing happens", 300 * time.Millisecond, func() {}, store.ErrUnconfirmed, isBusy},
 			{"the connection breaks", time.Second, p.cut, store.ErrUnconfirmed, isBusy},
-			{"somebody cancels the backend", time.Second, func() { interrupt("pg_cancel_backend") }, store.ErrUnconfirmed, requireUnconfirmed},
-			{"somebody terminates it", time.Second, func() { interrupt("pg_terminate_backend") }, store.ErrUnconfirmed, requireUnconfirmed},
+			{"somebody cancels the backend", time.Second,
+				func() { interrupt("pg_cancel_backend") }, store.ErrUnconfirmed, requireUnconfirmed},
+			{"somebody terminates it", time.Second,
+				func() { interrupt("pg_terminate_backend") }, store.ErrUnconfirmed, requireUnconfirmed},
 			{"somebody cancels it, and the standby comes back", 30 * time.Second,
 				func() { interrupt("pg_cancel_backend"); r.abandon() }, nil, nil},
 			{"somebody terminates it, and the standby comes back", 30 * time.Second,
@@ -216,9 +218,9 @@ func TestCommitWaitsForStandby(t *testing.T) {
 	})
 }
 
-// What ends an attempt on Park is not done before the standby has it, however often one asks, and nobody is answered from it.
-// A tombstone says that its command has worked, as the answer did that somebody has erased. An app whose sessions do not wait
-// for anything is told of the standby all the same.
+// What ends an attempt on Park is not done before the standby has it, however often one asks, and nobody is answered from
+// it. A tombstone says that its command has worked, as the answer did that somebody has erased. An app whose sessions do not
+// wait for anything is told of the standby all the same.
 //
 // CONTRACT, F-2
 func TestParkWaitsForStandby(t *testing.T) {

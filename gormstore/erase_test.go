@@ -73,9 +73,7 @@ func TestErasureIsCheapForOthers(t *testing.T) {
 	db, st := parallelStore(t)
 	scope := command(core.Park).Scope
 	for range 200 {
-		c := command(core.Park)
-		c.Retention = store.DefaultRetention
-		answered(t, st, c)
+		answered(t, st, retained(command(core.Park)))
 	}
 	require.NoError(t, db.Exec("VACUUM ANALYZE idempotency_record").Error) // room on the pages
 	var updated, hot int
@@ -150,8 +148,7 @@ WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '
 // docs/operations.md says how long a sighting stays: an erasure leaves it.
 func TestSightingsStayForRetention(t *testing.T) {
 	db := parallelPostgres(t)
-	module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Park, Rekey: core.RekeyReport}})).ok(t)
-	hook := webhook{t, module}
+	hook := webhook{t, newModule(t, newStore(t, db), core.Policy{Recovery: core.Park, Rekey: core.RekeyReport})}
 	require.Equal(t, 200, hook.call("a", func(context.Context) int { return 200 }).Code)
 	kept := query[[]float64](t, db, "SELECT extract(epoch FROM purge_at - seen_at) FROM idempotency_sighting")
 	require.Equal(t, []float64{store.DefaultRetention.Seconds()}, kept)

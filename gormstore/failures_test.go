@@ -2,6 +2,7 @@ package gormstore_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"testing"
@@ -191,14 +192,11 @@ func TestOptionalWorkInASavepoint(t *testing.T) {
 //
 // CONTRACT X-0
 func TestDistressOfSQLite(t *testing.T) {
-	t.Parallel()
-	onDatabases(t, []string{"sqlite"}, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
-		db := open(t)
+	onStores(t, []string{"sqlite"}, func(t *testing.T, db *gorm.DB, store *gormstore.Store) {
 		require.NoError(t, db.AutoMigrate(&unique{}))
 		require.NoError(t, db.Create(&unique{Name: "taken"}).Error)
 		require.NoError(t, db.Exec(`CREATE TRIGGER poor BEFORE INSERT ON uniques WHEN NEW.name = 'poor'
 			BEGIN SELECT RAISE(ABORT, 'insufficient funds'); END`).Error)
-		store := newStore(t, db)
 		for statement, ofCommand := range map[string]bool{
 			"INSERT INTO uniques (name) VALUES ('taken')":          true,
 			"INSERT INTO uniques (name) VALUES (NULL)":             true,
@@ -240,5 +238,51 @@ func TestDistressOfSQLite(t *testing.T) {
 		err := seal(t.Context(), tx, refused(), true)
 		require.True(t, errors.Is(err, core.ErrRetryable) || errors.Is(err, core.ErrAborted), "%v", err)
 		requireNothing(t, store, c)
+	})
+}
+
+// A 4xx that answers a failed statement is an event with the class of its error, also where the transaction went on: behind
+// a savepoint, and on SQLite. The error's text, which quotes values, is not in it.
+//
+// CONTRACT X-0
+func TestStatementFailedIsToldOf(t *testing.T) {
+	class := map[string]string{"postgres": "SQLSTATE class 23", "sqlite": "SQLite error 19"}
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
+		require.NoError(t, db.Create(&effect{ID: 7, Name: "secret"}).Error)
+		events := &told{}
+		module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}, Observer: events})).ok(t)
+		again := func(tx *gorm.DB) error { return tx.Create(&effect{ID: 7, Name: "secret"}).Error }
+		for name, c := range map[string]struct {
+			status int
+			work   func(tx *gorm.DB) error
+			told   bool
+		}{
+			"refused":              {409, again, true},
+			"refused, freed":       {403, again, true},
+			"undone by savepoint":  {404, func(tx *gorm.DB) error { return tx.Transaction(again) }, true},
+			"answered with a 5xx":  {500, again, false},
+			"a success behind it":  {201, func(tx *gorm.DB) error { return tx.Transaction(again) }, false},
+			"a row is not there":   {404, func(tx *gorm.DB) error { return tx.First(&effect{ID: 8}).Error }, false},
+			"refused for a reason": {402, func(*gorm.DB) error { return errors.New("declined") }, false},
+		} {
+			t.Run(name, func(t *testing.T) {
+				events.mu.Lock()
+				events.events = nil
+				events.mu.Unlock()
+				w := serve(t, module, rand.Text(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					require.Error(t, c.work(gormstore.Tx(r.Context())))
+					w.WriteHeader(c.status)
+				}))
+				require.Equal(t, c.status, w.Code, w.Body)
+				e := events.last(core.EventStatementFailed)
+				require.Equal(t, c.told, e.Kind != "")
+				if c.told {
+					require.Equal(t, c.status, e.Status)
+					require.ErrorContains(t, e.Err, class[db.Name()])
+					require.NotContains(t, e.Err.Error(), "secret")
+					require.NotContains(t, e.Err.Error(), "duplicate")
+				}
+			})
+		}
 	})
 }

@@ -90,8 +90,7 @@ type goldenModules map[core.Recovery]*core.Module
 func newGoldenModules(t *testing.T, store *gormstore.Store) goldenModules {
 	modules := goldenModules{}
 	for _, recovery := range []core.Recovery{core.Rollback, core.Resume, core.Park} {
-		module := try(core.New(core.Config{Store: store, Policy: core.Policy{Recovery: recovery}})).ok(t)
-		modules[recovery] = module
+		modules[recovery] = newModule(t, store, core.Policy{Recovery: recovery})
 	}
 	return modules
 }

@@ -1,6 +1,7 @@
 package gormstore
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
+	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -66,3 +68,171 @@ func won(t *testing.T, st *Store, c store.Claim) store.Ticket {
 
 // done is what the commands of these tests end with.
 var done = store.Completion{Answer: store.Answer{Status: 201}, Retention: time.Hour, Tombstone: time.Hour}
+
+// A record that could be erased when its page was read may be another attempt's by now. The statement that erases looks
+// again.
+//
+// CONTRACT X-2
+func TestErasureLooksAgain(t *testing.T) {
+	t.Parallel()
+	for name, st := range onEach(t) {
+		t.Run(name, func(t *testing.T) {
+			erased := func(c store.Claim) (n int64) {
+				require.NoError(t, st.inTx(t.Context(), func(q querier) (err error) {
+					n, err = st.exec(t.Context(), q, erase, c.ID[:], c.Scope[:])
+					return err
+				}))
+				return n
+			}
+			for i, want := range []store.State{store.Running, store.Unknown, store.Free} {
+				c := claimOf(byte(i), store.Resume)
+				ticket := won(t, st, c)
+				switch want {
+				case store.Unknown:
+					require.NoError(t, st.Park(t.Context(), ticket))
+				case store.Free:
+					require.NoError(t, st.Release(t.Context(), ticket))
+				}
+				require.Zero(t, erased(c), want)
+				rec, err := st.Find(t.Context(), c.ID)
+				require.NoError(t, err)
+				require.Equal(t, want, rec.Stored)
+			}
+			c := claimOf(9, store.Park)
+			require.NoError(t, st.Complete(t.Context(), won(t, st, c), done))
+			other := c
+			other.Scope = store.Scope{2}
+			require.Zero(t, erased(other), "another principal's")
+			require.EqualValues(t, 1, erased(c))
+		})
+	}
+}
+
+// The clock may jump after a sweep has looked at it. Each statement that drops something looks again.
+//
+// CONTRACT T-5, T-3
+func TestSweepLooksAtTheClockAgain(t *testing.T) {
+	t.Parallel()
+	for name, st := range onEach(t) {
+		t.Run(name, func(t *testing.T) {
+			inbox, err := NewInbox(st.db, InboxConfig{Group: "stock", BrokerRetention: time.Hour})
+			require.NoError(t, err)
+			none := func(*gorm.DB) error { return nil }
+			require.NoError(t, inbox.Process(t.Context(), Message{Source: "payments", ID: "7"}, none))
+			require.NoError(t, st.Complete(t.Context(), won(t, st, claimOf(1, store.Park)), done))
+			ago := "'1970-01-02'::timestamptz"
+			if name == "sqlite" {
+				ago = "1"
+			}
+			require.NoError(t, st.db.Exec("UPDATE idempotency_record SET expires_at = "+ago+", sweep_from = "+ago).Error)
+			require.NoError(t, st.db.Exec("UPDATE processed_message SET expires_at = "+ago).Error)
+			now := time.Now()
+			for _, w := range []store.Window{{From: now.Add(time.Hour)}, {To: now.Add(-time.Hour)}} {
+				swept, err := st.sweepAll(t.Context(), 10, w)
+				require.NoError(t, err)
+				require.Equal(t, store.Swept{}, swept)
+			}
+			swept, err := st.sweepAll(t.Context(), 10, store.Window{From: now.Add(-time.Hour), To: now.Add(time.Hour)})
+			require.NoError(t, err)
+			require.Equal(t, store.Swept{Tombstones: 1, Messages: 1}, swept)
+		})
+	}
+}
+
+// An intent that is dropped too early gets a new key when it comes again, and is paid twice. So a database whose clock is
+// far off drops nothing.
+//
+// CONTRACT T-5, C-1
+func TestJournalSweepWithClocksApart(t *testing.T) {
+	t.Parallel()
+	longAgo := map[string]string{"postgres": "'epoch'", "sqlite": "0"}
+	for name, st := range onEach(t) {
+		t.Run(name, func(t *testing.T) {
+			j, err := NewJournal(st.db)
+			require.NoError(t, err)
+			_, err = j.Begin(t.Context(), intents.Entry{Intent: "order-7", Command: store.CommandHash{Version: 1}})
+			require.NoError(t, err)
+			require.NoError(t, j.End(t.Context(), "order-7"))
+			require.NoError(t, st.db.Exec("UPDATE idempotency_intent SET ended_at = "+longAgo[name]).Error)
+			for _, ahead := range []time.Duration{-journalSkew - time.Minute, journalSkew + time.Minute} {
+				j.now = func() time.Time { return time.Now().Add(ahead) }
+				n, err := j.Sweep(t.Context(), MinIntentKeep, 10)
+				require.ErrorIs(t, err, store.ErrClock)
+				require.Zero(t, n)
+			}
+			for _, ahead := range []time.Duration{-journalSkew + time.Minute, journalSkew - time.Minute} {
+				j.now = func() time.Time { return time.Now().Add(ahead) }
+				_, err := j.Sweep(t.Context(), MinIntentKeep, 10)
+				require.NoError(t, err)
+			}
+			_, found, err := j.Find(t.Context(), "order-7")
+			require.NoError(t, err)
+			require.False(t, found)
+		})
+	}
+}
+
+// SQLite has one writer: the patrol gives it back after each batch, however many records it has to look at.
+//
+// CONTRACT T-3
+func TestPatrolOfSQLiteComesInBatches(t *testing.T) {
+	t.Parallel()
+	st := onEach(t)["sqlite"]
+	db := st.db
+	const records = 2*patrolBatch + 100
+	begun := time.Now().Add(-time.Hour).UnixMicro()
+	require.NoError(t, db.Exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route, hash_version, command_hash,
+	created_at, lease_until, deadline_at, sweep_from, sweep_after)
+SELECT randomblob(32), zeroblob(32), zeroblob(24), zeroblob(16), 1, 1, 3, 'POST', '/v1/payments', 1, zeroblob(32),
+	? + i, ? + i, ? + i, ? + i, 259260 + i % 2 FROM n`, records, begun, begun, begun, begun).Error)
+
+	b := beat{limit: time.Now().UnixMicro()}
+	var batches []int64
+	for before := int64(0); b.passed < b.limit; {
+		require.Less(t, len(batches), 10, "it goes on")
+		require.NoError(t, st.inTx(t.Context(), func(q querier) (err error) {
+			b.passed, err = st.patrolTo(t.Context(), q, b)
+			return err
+		}))
+		var listed int64
+		require.NoError(t, db.Raw("SELECT count(*) FROM idempotency_record WHERE sweep_after IS NULL").Scan(&listed).Error)
+		batches = append(batches, listed-before)
+		before = listed
+	}
+	for _, batch := range batches { // of both values of sweep_after
+		require.LessOrEqual(t, batch, int64(2*patrolBatch+2))
+	}
+	require.Len(t, batches, 2)
+
+	_, err := st.Sweep(t.Context(), 100, store.Window{})
+	require.NoError(t, err)
+	page, err := st.List(t.Context(), store.Query{Unknown: true, Limit: records + 1})
+	require.NoError(t, err)
+	require.Len(t, page, records)
+}
+
+// The first message of a transaction guards it, also on a server that cannot look after its client, and however the server
+// has planned the statement.
+func TestGuardsOfATransaction(t *testing.T) {
+	t.Parallel()
+	for check, want := range map[int32]string{1: "500ms", 2: "0"} { // see Store.connectionCheck
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			own := onEach(t)["postgres"]
+			own.pool.SetMaxOpenConns(1)
+			own.connectionCheck.Store(check)
+			for n := range 8 { // the first five are planned for their parameters
+				tx, claimed, err := own.Begin(t.Context(), claimOf(byte(n), store.Rollback))
+				require.NoError(t, err)
+				require.True(t, claimed.Won)
+				handle, _ := SQLTx(tx.Bind(t.Context()))
+				var idle, client string
+				require.NoError(t, handle.QueryRowContext(t.Context(), `SELECT current_setting('idle_in_transaction_session_timeout'),
+					current_setting('client_connection_check_interval')`).Scan(&idle, &client))
+				require.Equal(t, []string{"1min", want}, []string{idle, client}, fmt.Sprint(n))
+				require.NoError(t, tx.Rollback())
+			}
+		})
+	}
+}

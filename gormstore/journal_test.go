@@ -93,7 +93,9 @@ func TestJournalGivesOneKeyToAll(t *testing.T) {
 		for i := range entries {
 			entries[i] = entryOf(t, "order-7", byte(i%2+1))
 		}
-		found := atOnce(len(entries), func(i int) result[intents.Entry] { return try(journals[i%2].Begin(t.Context(), entries[i])) })
+		found := atOnce(len(entries), func(i int) result[intents.Entry] {
+			return try(journals[i%2].Begin(t.Context(), entries[i]))
+		})
 		for _, one := range found {
 			require.Equal(t, found[0].value.Key, one.ok(t).Key)
 			require.Equal(t, found[0].value.Command, one.value.Command)
@@ -361,7 +363,7 @@ func TestCallerIsKilled(t *testing.T) {
 		"without":        {false, 2, "answer: 201 replayed: false"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			idem := try(core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})).ok(t)
+			idem := newModule(t, memstore.New(), core.Policy{Recovery: core.Park})
 			var effects atomic.Int64
 			running := make(chan *exec.Cmd, 1)
 			server := httptest.NewServer(guarded(idem, func(w http.ResponseWriter, _ *http.Request) {

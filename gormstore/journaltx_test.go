@@ -33,7 +33,7 @@ type charges struct {
 
 func newCharges(t *testing.T) *charges {
 	t.Helper()
-	idem := try(core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})).ok(t)
+	idem := newModule(t, memstore.New(), core.Policy{Recovery: core.Park})
 	c := &charges{}
 	c.Server = httptest.NewServer(guarded(idem, func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
@@ -86,7 +86,7 @@ func (c *charges) sendPending(t *testing.T, journal *gormstore.Journal, client *
 // serveOnce runs a handler behind the guards of a store, once.
 func serveOnce(t *testing.T, store core.Store, recovery core.Recovery, handler http.HandlerFunc) int {
 	t.Helper()
-	idem := try(core.New(core.Config{Store: store, Policy: core.Policy{Recovery: recovery}})).ok(t)
+	idem := newModule(t, store, core.Policy{Recovery: recovery})
 	return serve(t, idem, intents.NewKey(), handler).Code
 }
 
@@ -197,7 +197,7 @@ func TestARollbackHandlersCallsBeginUncertain(t *testing.T) {
 	nobody := httptest.NewServer(nil)
 	nobody.Close()
 	away := &charges{Server: nobody}
-	idem := try(core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
+	idem := newModule(t, store, core.Policy{Recovery: core.Rollback})
 	for attempt, at := range []*charges{provider, away} {
 		answer := serve(t, idem, "k-1", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			err := at.charge(r.Context(), journalClient(t, idemclient.Config{MaxAttempts: 1}), "charge")

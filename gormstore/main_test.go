@@ -244,13 +244,6 @@ func parallelStore(t *testing.T) (*gorm.DB, *gormstore.Store) {
 	return db, newStore(t, db)
 }
 
-// transactions is sqlitePostgres on transactionKinds.
-func transactions(t *testing.T, run func(t *testing.T, db *gorm.DB)) {
-	t.Helper()
-	t.Parallel()
-	onDatabases(t, transactionKinds, func(t *testing.T, open func(t *testing.T) *gorm.DB) { run(t, open(t)) })
-}
-
 func onDatabases(t *testing.T, names []string, run func(t *testing.T, open func(t *testing.T) *gorm.DB)) {
 	t.Helper()
 	for _, d := range everyWay {
@@ -258,6 +251,11 @@ func onDatabases(t *testing.T, names []string, run func(t *testing.T, open func(
 			t.Run(d.name, func(t *testing.T) { run(t, d.fresh(t)) })
 		}
 	}
+}
+
+func newModule(t *testing.T, st core.Store, policy core.Policy) *core.Module {
+	t.Helper()
+	return try(core.New(core.Config{Store: st, Policy: policy})).ok(t)
 }
 
 // opened is a transaction, which is rolled back at the end of the test where nothing else ends it.
@@ -323,6 +321,12 @@ func command(r core.Recovery) store.Claim {
 		Method: http.MethodPost, Route: "/v1/payments",
 		Recovery: r, Hash: store.CommandHash{Version: 1, Sum: sha256.Sum256([]byte(key))}, Lease: lease, Deadline: deadline,
 	})
+}
+
+// retained says how long the answer of a command will be kept, as core does.
+func retained(c store.Claim) store.Claim {
+	c.Retention = store.DefaultRetention
+	return c
 }
 
 // again returns the claim of a repeat: another attempt, with an owner of its own.

@@ -81,7 +81,7 @@ func TestSettlementsNeedNoSequence(t *testing.T) {
 		require.NoError(t, err2(st.Settle(t.Context(), store.Settlement{ID: c.ID, Fence: 1, Who: "who", Why: "why"})))
 		sequences := query[[]string](t, db, "SELECT sequencename FROM pg_sequences WHERE sequencename LIKE 'idempotency%'")
 		for _, name := range sequences {
-			require.NoError(t, db.Exec("ALTER SEQUENCE "+name+" RESTART").Error)
+			execute(t, db, "ALTER SEQUENCE "+name+" RESTART")
 		}
 	}
 }

@@ -134,7 +134,7 @@ func TestCreateOnce(t *testing.T) {
 }
 
 func testCreateOnce(t *testing.T, db *gorm.DB, recovery core.Recovery) {
-	module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: recovery}})).ok(t)
+	module := newModule(t, newStore(t, db), core.Policy{Recovery: recovery})
 	c := cashier{t: t, db: db, module: module, handle: gormstore.Tx}
 	if recovery == core.Park {
 		c.handle = db.WithContext

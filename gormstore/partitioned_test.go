@@ -51,7 +51,7 @@ func TestSecondLineOfAPartitionedTable(t *testing.T) {
 	require.ErrorContains(t, gormstore.Audit(t.Context(), db, &LedgerRow{}), "protects nothing: booked_at is a time")
 	require.NoError(t, gormstore.Audit(t.Context(), db, &LedgerOperation{}))
 
-	module := try(core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
+	module := newModule(t, store, core.Policy{Recovery: core.Rollback})
 	c, now := cashier{t, db, module, gormstore.Tx}, time.Now()
 	for range 2 { // the record of the first is lost
 		now = now.Add(time.Second)

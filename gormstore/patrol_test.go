@@ -117,8 +117,7 @@ func TestPatrolStopsAtALock(t *testing.T) {
 func TestPatrolAfterTheClockWentBack(t *testing.T) {
 	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, st *gormstore.Store) {
 		win := func() core.ID {
-			c := command(core.Park)
-			c.Retention = store.DefaultRetention
+			c := retained(command(core.Park))
 			won(t, st, c)
 			return c.ID
 		}

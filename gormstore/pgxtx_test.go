@@ -179,7 +179,7 @@ func TestPgxTx(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			db := d.fresh(t)(t)
-			module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
+			module := newModule(t, newStore(t, db), core.Policy{Recovery: core.Rollback})
 			for name, write := range pgxWrites {
 				t.Run(name, func(t *testing.T) {
 					require.NoError(t, db.Exec("DELETE FROM effects").Error)
@@ -233,7 +233,7 @@ func book(
 func TestPgxTxRefusesTransactionControl(t *testing.T) {
 	t.Parallel()
 	db := freshPool(t)(t)
-	module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
+	module := newModule(t, newStore(t, db), core.Policy{Recovery: core.Rollback})
 	require.Equal(t, 201, book(t, module, "k", 201, func(ctx context.Context, tx gormstore.PgxDBTX) {
 		for _, ending := range endings {
 			var batch pgx.Batch
@@ -276,7 +276,7 @@ func TestPgxTxNoticesTheEnd(t *testing.T) {
 				})
 				db := gormOver(t, below)
 				migrate(t, db)
-				module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
+				module := newModule(t, newStore(t, db), core.Policy{Recovery: core.Rollback})
 				for range 2 {
 					w := serve(t, module, "k", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 						tx, _ := gormstore.PgxTx(r.Context())
@@ -333,7 +333,7 @@ func TestPgxTxAfterTheEnd(t *testing.T) {
 func TestPgxTxCopySource(t *testing.T) {
 	t.Parallel()
 	db := freshPool(t)(t)
-	module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback, Deadline: time.Second}})).ok(t)
+	module := newModule(t, newStore(t, db), core.Policy{Recovery: core.Rollback, Deadline: time.Second})
 	copies := func(ctx context.Context, tx gormstore.PgxDBTX, next func() ([]any, error)) error {
 		_, err := tx.CopyFrom(ctx, pgx.Identifier{"effects"}, []string{"name"}, pgx.CopyFromFunc(next))
 		return err
@@ -409,7 +409,7 @@ func TestResidueOverAPool(t *testing.T) {
 	migrate(t, db)
 	require.NoError(t, db.Exec("CREATE FUNCTION freeze() RETURNS text LANGUAGE sql AS $$ "+
 		"SELECT set_config('default_transaction_read_only', 'on', false) $$").Error)
-	module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
+	module := newModule(t, newStore(t, db), core.Policy{Recovery: core.Rollback})
 	for _, status := range []int{201, 402, 500} {
 		var pid, found int
 		require.Equal(t, status, book(t, module, rand.Text(), status, func(ctx context.Context, tx gormstore.PgxDBTX) {
@@ -454,7 +454,7 @@ func TestPanicInAnArgument(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := freshPostgres("", false)(t)(t) // closing a pgxpool would wait for the connection that stays
-			module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
+			module := newModule(t, newStore(t, db), core.Policy{Recovery: core.Rollback})
 			key := rand.Text()
 			require.Equal(t, panics, book(t, module, key, 201, func(ctx context.Context, tx gormstore.PgxDBTX) {
 				require.NoError(t, err2(tx.Exec(ctx, add, "before")))

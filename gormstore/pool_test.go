@@ -2,14 +2,23 @@ package gormstore_test
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore"
 )
 
 // A repeat is soon told that the attempt is running, even if no slot is free: else it would wait for the very attempt that
@@ -76,4 +85,60 @@ func TestClaimInLineIsNotSent(t *testing.T) {
 		}
 	}
 	require.Equal(t, 3, sent)
+}
+
+// traced is a connector that a package has wrapped around another one.
+type traced struct {
+	driver.Connector
+	name string
+}
+
+// A database/sql pool without a limit takes its connections from a pgxpool of four. Nobody reserves a connection then: four
+// handlers that read once through the plain db would hang until their deadline. The store wants to know the limit.
+//
+// CONTRACT F-7
+func TestPoolBelowThePool(t *testing.T) {
+	t.Parallel()
+	address := migratedURL(t)
+	const most = 4
+	config := try(pgxpool.ParseConfig(address)).ok(t)
+	config.MaxConns = most
+	below := try(pgxpool.NewWithConfig(t.Context(), config)).ok(t)
+	t.Cleanup(below.Close)
+
+	open := func(pool *sql.DB, limit int) *gorm.DB {
+		pool.SetMaxOpenConns(limit)
+		pool.SetMaxIdleConns(0) // idle ones would be missing below
+		db := try(gorm.Open(postgres.New(postgres.Config{Conn: pool}), &gorm.Config{Logger: logger.Discard})).ok(t)
+		t.Cleanup(func() { require.NoError(t, pool.Close()) })
+		return db
+	}
+	wrapped := func() *sql.DB { return sql.OpenDB(&traced{traced{stdlib.GetPoolConnector(below), "inner"}, "outer"}) }
+	guarded := func() *sql.DB { return sql.OpenDB(gormstore.SQLWriteGuard(stdlib.GetPoolConnector(below))) }
+	for _, pool := range []func() *sql.DB{func() *sql.DB { return stdlib.OpenDBFromPool(below) }, wrapped, guarded} {
+		_, err := gormstore.New(open(pool(), 0))
+		require.ErrorContains(t, err, "the *sql.DB has no limit, and takes its connections from a pgxpool, which has 4")
+		_, err = gormstore.NewInbox(open(pool(), 0), stockInbox)
+		require.ErrorContains(t, err, "the *sql.DB has no limit")
+		_, err = gormstore.New(open(pool(), most+1))
+		require.ErrorContains(t, err, "SetMaxOpenConns(5) is more than the pgxpool below has, 4")
+	}
+	_, err := gormstore.New(open(stdlib.OpenDB(*config.ConnConfig), 0))
+	require.NoError(t, err, "without a limit anywhere nobody waits")
+
+	db := open(stdlib.OpenDBFromPool(below), most)
+	store := newStore(t, db)
+	ctx := within(t, 30*time.Second)
+	for _, err := range atOnce(2*most, func(int) error {
+		tx, claimed, err := store.Begin(ctx, command(core.Rollback))
+		if err != nil || !assert.True(t, claimed.Won) {
+			return err
+		}
+		if err := db.WithContext(ctx).Raw("SELECT 1").Scan(new(int)).Error; err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		return seal(ctx, tx, paid(), false)
+	}) {
+		require.NoError(t, err)
+	}
 }

@@ -166,12 +166,12 @@ func TestSQLWriteGuard(t *testing.T) {
 	}
 }
 
-// requireLibraryPasses checks that the library's own statements pass the guard of a database, and the handler's in the attempt:
-// of attempts to their end, of the journal. The handler adds three rows.
+// requireLibraryPasses checks that the library's own statements pass the guard of a database, and the handler's in the
+// attempt: of attempts to their end, of the journal. The handler adds three rows.
 func requireLibraryPasses(t *testing.T, db *gorm.DB, work func(ctx context.Context, tx gormstore.PgxDBTX)) {
 	t.Helper()
 	st, journal := newStore(t, db), newJournal(t, db)
-	module := try(core.New(core.Config{Store: st, Policy: core.Policy{Recovery: core.Rollback}})).ok(t)
+	module := newModule(t, st, core.Policy{Recovery: core.Rollback})
 	before := countEffects(t, db)
 	require.Equal(t, 201, book(t, module, rand.Text(), 201, func(ctx context.Context, tx gormstore.PgxDBTX) {
 		work(ctx, tx)

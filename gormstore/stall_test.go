@@ -36,8 +36,7 @@ func newBlackHole(t *testing.T, simple bool, way way) *blackHole {
 	db := way.of(t, openDB(t, postgres.New(postgres.Config{DSN: h.url, PreferSimpleProtocol: simple}), holePool))
 	h.pool = try(db.DB()).ok(t)
 	h.store = try(gormstore.New(db, gormstore.StallAfter(500*time.Millisecond))).ok(t) // the others fall in before
-	tx, ctx := begin(t, h.store, command(store.Rollback))                              // what is asked once is not asked of a black hole
-	require.NoError(t, addEffect(ctx))
+	tx, _ := beginRow(t, h.store, command(store.Rollback))                             // what is asked once is not asked of a black hole
 	require.NoError(t, tx.Rollback())
 	return h
 }

@@ -221,7 +221,9 @@ func TestRowOfAnAttempt(t *testing.T) {
 //
 // CONTRACT
 func TestTxDeferredConstraint(t *testing.T) {
-	transactions(t, func(t *testing.T, db *gorm.DB) {
+	t.Parallel()
+	onDatabases(t, transactionKinds, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db := open(t)
 		require.NoError(t, db.Exec("CREATE TABLE parents (id int PRIMARY KEY)").Error)
 		require.NoError(t, db.Exec("CREATE TABLE children (parent int REFERENCES parents DEFERRABLE INITIALLY DEFERRED)").Error)
 		st := newStore(t, db)

@@ -73,31 +73,17 @@ var partitioned = []string{
 func TestWhatForgetsIsRefused(t *testing.T) {
 	t.Parallel()
 	const all = "store inbox journal"
-	for name, c := range map[string]struct {
+	type testCase struct {
 		set        []string // statements, on the server
 		parameters string   // of the connections
 		by, why    string
-	}{
+	}
+	cases := map[string]testCase{
 		"nothing":             {},
 		"a partitioned table": {set: append(slices.Clone(partitioned), "CREATE TABLE deep PARTITION OF even FOR VALUES WITH (MODULUS 1, REMAINDER 0)")},
 		"an unlogged partition": {
 			set: append(slices.Clone(partitioned), "CREATE UNLOGGED TABLE deep PARTITION OF even FOR VALUES WITH (MODULUS 1, REMAINDER 0)"),
 			by:  "store", why: "table deep is UNLOGGED",
-		},
-		"unlogged steps": {
-			set: []string{"ALTER TABLE idempotency_step SET UNLOGGED"}, by: "store", why: "table idempotency_step is UNLOGGED",
-		},
-		"unlogged settings": {
-			set: []string{"ALTER TABLE idempotency_setting SET UNLOGGED"}, by: "store",
-			why: "table idempotency_setting is UNLOGGED",
-		},
-		"unlogged intents": {
-			set: []string{"ALTER TABLE idempotency_intent SET UNLOGGED"}, by: "store journal",
-			why: "table idempotency_intent is UNLOGGED",
-		},
-		"unlogged markers": {
-			set: []string{"ALTER TABLE processed_message SET UNLOGGED"}, by: "store inbox",
-			why: "table processed_message is UNLOGGED",
 		},
 		"a view": {
 			set: []string{"ALTER TABLE idempotency_intent RENAME TO intents",
@@ -108,7 +94,15 @@ func TestWhatForgetsIsRefused(t *testing.T) {
 		"a read-only server": {
 			parameters: "&default_transaction_read_only=on", by: all, why: "default_transaction_read_only is on",
 		},
+	}
+	for table, by := range map[string]string{
+		"idempotency_record": "store", "idempotency_step": "store", "idempotency_setting": "store",
+		"idempotency_settlement": "store", "idempotency_intent": "store journal", "processed_message": "store inbox",
 	} {
+		set := []string{"ALTER TABLE " + table + " SET UNLOGGED"}
+		cases["unlogged "+table] = testCase{set: set, by: by, why: "table " + table + " is UNLOGGED"}
+	}
+	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			address := migratedURL(t)
@@ -168,7 +162,8 @@ func TestLeastRights(t *testing.T) {
 	connect := func(t *testing.T, grants ...string) (db *gorm.DB, role string) {
 		t.Helper()
 		role = newRole(t, admin)
-		execute(t, admin, "ALTER ROLE "+role+" LOGIN PASSWORD 'secret'", "GRANT USAGE ON SCHEMA "+currentSchema(t, admin)+" TO "+role)
+		execute(t, admin, "ALTER ROLE "+role+" LOGIN PASSWORD 'secret'",
+			"GRANT USAGE ON SCHEMA "+currentSchema(t, admin)+" TO "+role)
 		for _, grant := range grants {
 			execute(t, admin, "GRANT "+grant+" TO "+role)
 		}
@@ -190,9 +185,10 @@ func TestLeastRights(t *testing.T) {
 			short := command(store.Park)
 			short.Lease, short.Deadline = time.Microsecond, time.Microsecond
 			unknown := try(st.Claim(t.Context(), short)).ok(t)
-			require.NoError(t, err2(st.Settle(t.Context(), store.Settlement{ID: short.ID, Fence: unknown.Record.Fence, Who: "w", Why: "y"})))
+			decision := store.Settlement{ID: short.ID, Fence: unknown.Record.Fence, Who: "w", Why: "y"}
+			require.NoError(t, err2(st.Settle(t.Context(), decision)))
 			seen := command(store.Park)
-			require.NoError(t, err2(st.Sight(t.Context(), store.Sighting{ID: seen.ID, Scope: seen.Scope, Hash: seen.Hash, Keep: time.Hour})))
+			require.NoError(t, err2(st.Sight(t.Context(), sightingOf(seen))))
 			step := store.StepRecord{Name: "charge", Kind: store.ProviderStep}
 			segments, _ := resume(t, st, command(store.Resume))
 			for _, s := range []store.Seal{{Start: &step}, {Steps: []store.StepRecord{step}}, {Answer: new(paid())}} {

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -71,9 +70,7 @@ func TestWriteGuardRefusesWritesOutside(t *testing.T) {
 func TestWriteGuardLogs(t *testing.T) {
 	for _, name := range []string{"create", "update", "delete", "exec"} {
 		t.Run(name, func(t *testing.T) {
-			db := openDB(t, sqlite.Open("file:"+t.TempDir()+"/a.db?_pragma=journal_mode(wal)&_pragma=synchronous(full)&"+
-				"_pragma=busy_timeout(5000)"), 4)
-			migrate(t, db)
+			db := freshSQLite(t)(t)
 			var logged strings.Builder
 			db.Logger = logger.New(log.New(&logged, "", 0), logger.Config{LogLevel: logger.Error})
 			store := newStore(t, db)
