@@ -10,7 +10,6 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // slow is a statement that takes longer than any test.
@@ -81,8 +80,7 @@ func TestDeadlineEndsStatements(t *testing.T) {
 // CONTRACT
 func TestServerEndsFrozenAttempts(t *testing.T) {
 	bothWays(t, func(t *testing.T, way way) {
-		db := way.of(t, openPostgres(t, pgtest.URL(t), 4))
-		migrate(t, db)
+		db := way.fresh("", false)(t)(t)
 		store := newStore(t, db)
 		c := command(core.Rollback)
 		c.Deadline = 2 * time.Second

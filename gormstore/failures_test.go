@@ -13,7 +13,6 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // failWith fails with a given SQLSTATE.
@@ -25,9 +24,8 @@ const failWith = "SELECT fail_at(1, 1, $1)"
 // CONTRACT X-0
 func TestDistressIsNoAnswer(t *testing.T) {
 	bothWays(t, func(t *testing.T, way way) {
-		db := way.of(t, openPostgres(t, pgtest.URL(t), 8))
-		migrate(t, db)
-		require.NoError(t, db.Exec(failAt).Error)
+		db := way.fresh("", false)(t)(t)
+		execute(t, db, failAt)
 		st := newStore(t, db)
 		for end, finish := range answers {
 			for _, state := range []string{
@@ -131,7 +129,7 @@ func TestBrokenConnectionIsNoAnswer(t *testing.T) {
 // CONTRACT
 func TestOptionalWorkInASavepoint(t *testing.T) {
 	onPostgres(t, func(t *testing.T, db *gorm.DB) {
-		require.NoError(t, db.Exec(failAt).Error)
+		execute(t, db, failAt)
 		require.NoError(t, db.Create(&effect{Name: "locked"}).Error)
 		locker := opened(t, db)
 		require.NoError(t, locker.Exec("SELECT 1 FROM effects WHERE name = 'locked' FOR UPDATE").Error)

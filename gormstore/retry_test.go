@@ -12,7 +12,6 @@ import (
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // failAt is a function that gives back numbers and fails at the third with a given SQLSTATE: the rows before it are
@@ -36,10 +35,8 @@ var answers = map[string]func(t *testing.T, tx store.Tx) error{
 // CONTRACT X-0
 func TestRetryableErrors(t *testing.T) {
 	bothWays(t, func(t *testing.T, way way) {
-		url := pgtest.URL(t)
-		db := way.of(t, openPostgres(t, url, 8))
-		migrate(t, db)
-		require.NoError(t, db.Exec(failAt).Error)
+		db := way.fresh("", false)(t)(t)
+		execute(t, db, failAt)
 		st := newStore(t, db)
 
 		const (
@@ -124,10 +121,9 @@ END $$`
 // CONTRACT X-0
 func TestDeadlockBetweenRows(t *testing.T) {
 	bothWays(t, func(t *testing.T, way way) {
-		db := way.of(t, openPostgres(t, pgtest.URL(t)+"&deadlock_timeout=20ms", 8))
-		migrate(t, db)
+		db := way.fresh("&deadlock_timeout=20ms", false)(t)(t)
 		require.NoError(t, db.Create([]effect{{Name: "a"}, {Name: "b"}}).Error)
-		require.NoError(t, db.Exec(meeting).Error)
+		execute(t, db, meeting)
 		st := newStore(t, db)
 
 		transfer := func(order, second string) error {

@@ -36,7 +36,7 @@ const deferredParent = `CREATE TABLE children (parent bigint NOT NULL REFERENCES
 // CONTRACT X-16, X-0
 func TestConstraintFailsAtTheCommitOfACall(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		require.NoError(t, db.Exec(deferredParent).Error)
+		execute(t, db, deferredParent)
 		a := newStepApp(t, newStore(t, db))
 		handle := func(behindCall, orphan bool, status int) func(ctx context.Context) int {
 			return func(ctx context.Context) int {

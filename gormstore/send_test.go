@@ -87,7 +87,7 @@ func TestEndsThatFail(t *testing.T) {
 	bothWays(t, func(t *testing.T, way way) {
 		for protocol, simple := range map[string]bool{"extended": false, "simple": true} {
 			db := way.fresh("", simple)(t)(t)
-			require.NoError(t, db.Exec(failing).Error)
+			execute(t, db, failing)
 			st := newStore(t, db)
 			for _, place := range []string{"the answer", "COMMIT"} {
 				for _, state := range []string{"40001", "40P01", "55P03", "57014", "57P01", "23514", "42501", "53100", "XX000"} {
