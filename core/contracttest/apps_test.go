@@ -9,8 +9,10 @@ import (
 )
 
 // onGin serves the bank with Gin.
-func onGin(b *bank) http.Handler {
-	return onGinBehind(b, ginidem.JWTGuard(b.verifier), ginidem.Idempotent(b.idem))
+func onGin(b *bank) http.Handler { return onGinBehind(b, guards(b)...) }
+
+func guards(b *bank) []gin.HandlerFunc {
+	return []gin.HandlerFunc{ginidem.JWTGuard(b.verifier), ginidem.Idempotent(b.idem)}
 }
 
 func onGinBehind(b *bank, guards ...gin.HandlerFunc) http.Handler {

@@ -3,8 +3,11 @@ package contracttest_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -81,7 +84,10 @@ func violation(t *testing.T, app contracttest.App, rule string, patience time.Du
 	server := httptest.NewServer(app.Handler)
 	defer server.Close()
 	app.URL, app.Handler = server.URL, nil
-	return contracttest.Violation(t, app, rule, patience)
+	failed, skipped := contracttest.Violations(t, app, contracttest.Try{
+		Routes: 1, Rules: []string{rule}, OneRound: true, Patience: patience,
+	})
+	return strings.Join(slices.Collect(maps.Values(failed)), "\n"), strings.Join(slices.Collect(maps.Values(skipped)), "\n")
 }
 
 // busyStore refuses the first claims of each key.

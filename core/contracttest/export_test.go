@@ -1,10 +1,12 @@
 package contracttest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -12,22 +14,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Violations runs all checks as Run does, on the first routes of app, and returns by their names what failed on any of
-// them, and what was tried on none, with messages. oneRound sends many repeats at once (M-6) one time instead of eight: they
-// are a third of the suite's work.
-func Violations(t *testing.T, app App, routes int, oneRound bool) (failed, skipped map[string]string) {
+// Try says which checks are run.
+type Try struct {
+	Routes   int           // the first of the app's
+	Rules    []string      // nil: all
+	OneRound bool          // many repeats at once (M-6) come one time instead of eight: they are a third of the suite's work
+	Patience time.Duration // with a store that is too busy; 0: as much as Run has
+}
+
+// Violations runs checks as Run does, and returns by their names what failed on any of the routes, and what was tried on
+// none, with messages.
+func Violations(t *testing.T, app App, try Try) (failed, skipped map[string]string) {
 	t.Helper()
 	app = app.withDefaults()
 	require.NoError(t, app.validate())
 	s := newSuite(app)
-	if oneRound {
+	if try.OneRound {
 		s.rounds = 1
 	}
+	s.patience = cmp.Or(try.Patience, s.patience)
 	defer s.client.CloseIdleConnections()
 
 	failed, skipped = map[string]string{}, map[string]string{}
 	tried := map[string]bool{}
 	run := func(r Route, c check) {
+		if try.Rules != nil && !slices.Contains(try.Rules, c.rule) {
+			return
+		}
 		failure, skip := s.tryOut(t, r, c)
 		if failure != "" {
 			failed[c.name()] = failure
@@ -38,7 +51,7 @@ func Violations(t *testing.T, app App, routes int, oneRound bool) (failed, skipp
 			tried[c.name()] = true
 		}
 	}
-	for _, r := range app.Routes[:routes] {
+	for _, r := range app.Routes[:try.Routes] {
 		for c := range checksOf(r) {
 			run(r, c)
 		}
@@ -48,24 +61,6 @@ func Violations(t *testing.T, app App, routes int, oneRound bool) (failed, skipp
 	}
 	maps.DeleteFunc(skipped, func(name, _ string) bool { return tried[name] })
 	return failed, skipped
-}
-
-// Violation runs the check of one rule on the first route of app, and returns what failed, and why it was skipped. It has
-// so much patience with a store that is too busy.
-func Violation(t *testing.T, app App, rule string, patience time.Duration) (failure, skip string) {
-	t.Helper()
-	app = app.withDefaults()
-	require.NoError(t, app.validate())
-	s := newSuite(app)
-	s.rounds, s.patience = 1, patience
-	defer s.client.CloseIdleConnections()
-	for c := range checksOf(app.Routes[0]) {
-		if c.rule == rule {
-			return s.tryOut(t, app.Routes[0], c)
-		}
-	}
-	t.Fatalf("no check of %s", rule)
-	return "", ""
 }
 
 // tryOut runs a check, whatever comes of it.

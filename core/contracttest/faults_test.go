@@ -3,8 +3,6 @@ package contracttest_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -12,38 +10,144 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+	"testing/iotest"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/contracttest"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/ginidem"
 )
 
-// The faults of the mutants.
+// mutant is how the bank is made.
+type mutant struct {
+	open   func(*testing.T) *bank
+	store  func(*faultyStore)
+	config func(*core.Config)
+	guards func(*bank) []gin.HandlerFunc
+	around func(*bank, http.Handler) http.Handler
+	header string       // "": Idempotency-Key
+	claims core.Profile // what the app says that it follows
+	slow   bool         // the slow commands as well
+	timed  bool         // the route with timed keys only
+	routes int          // how many are checked
+}
 
-type middleware = func(*bank, http.Handler) http.Handler
+func (m mutant) app(t *testing.T) contracttest.App {
+	t.Helper()
+	b := m.open(t)
+	if m.store != nil {
+		s := &faultyStore{Store: b.store, claim: b.store.Claim, complete: b.store.Complete, park: b.store.Park}
+		m.store(s)
+		b.store = s
+	}
+	b.open(t, func(cfg *core.Config) {
+		cfg.Header = m.header
+		if m.store != nil {
+			delete(cfg.Routes, "POST /v1/transfers") // such a store judges no timed keys
+		}
+		if m.config != nil {
+			m.config(cfg)
+		}
+	})
+	handler := onGinBehind(b, m.guards(b)...)
+	if m.around != nil {
+		handler = m.around(b, handler)
+	}
+	app := b.app(t, handler)
+	app.Header, app.Profile = m.header, m.claims
+	if m.timed {
+		app.Routes = app.Routes[2:]
+	}
+	if m.slow {
+		app.Routes[0].Slow = method("slow")
+	}
+	return app
+}
 
-// asking changes requests.
-func asking(change func(r *http.Request)) middleware {
-	return func(_ *bank, next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			change(r)
-			next.ServeHTTP(w, r)
-		})
+// fault makes a mutant of a sound bank.
+type fault func(m *mutant)
+
+func all(faults ...fault) fault {
+	return func(m *mutant) {
+		for _, f := range faults {
+			f(m)
+		}
+	}
+}
+
+func slow(m *mutant) { m.slow = true }
+
+func timed(m *mutant) { m.timed = true }
+
+// both checks the multipart route as well, which takes UUIDs only.
+func both(m *mutant) { m.routes = 2 }
+
+func saidToBeTheIETFs(m *mutant) { m.claims = core.IETF }
+
+func configured(change func(*core.Config)) fault { return func(m *mutant) { m.config = change } }
+
+func ofTheIETF(cfg *core.Config) {
+	cfg.Profile, cfg.PolicyURL = core.IETF, "https://bank.example/idempotency"
+}
+
+func policies(change func(*core.Policy)) fault {
+	return configured(func(cfg *core.Config) {
+		for name, policy := range cfg.Routes {
+			change(&policy)
+			cfg.Routes[name] = policy
+		}
+	})
+}
+
+func guarded(by func(*bank) []gin.HandlerFunc) fault { return func(m *mutant) { m.guards = by } }
+
+// as treats the caller as somebody else.
+func as(change func(p *core.Principal, c *gin.Context, err *error)) fault {
+	return guarded(func(b *bank) []gin.HandlerFunc {
+		return []gin.HandlerFunc{ginidem.Bridge(func(c *gin.Context) (authctx.Principal, error) {
+			p, err := b.verifier.VerifyRequest(c.Request)
+			change(&p, c, &err)
+			return p, err
+		}), ginidem.Idempotent(b.idem)}
+	})
+}
+
+// around does something before and after the app, or instead of it.
+func around(serve func(b *bank, next http.Handler, w http.ResponseWriter, r *http.Request)) fault {
+	return func(m *mutant) {
+		m.around = func(b *bank, next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(b, next, w, r) })
+		}
 	}
 }
 
 // logging sees requests.
-func logging(log func(b *bank, r *http.Request)) middleware {
-	return func(b *bank, next http.Handler) http.Handler {
-		return asking(func(r *http.Request) { log(b, r) })(b, next)
-	}
+func logging(log func(b *bank, r *http.Request)) fault {
+	return around(func(b *bank, next http.Handler, w http.ResponseWriter, r *http.Request) {
+		log(b, r)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// asking changes requests.
+func asking(change func(r *http.Request)) fault {
+	return logging(func(_ *bank, r *http.Request) { change(r) })
+}
+
+// ofKeys changes keys.
+func ofKeys(change func(key string) string) fault {
+	return asking(func(r *http.Request) {
+		if key := r.Header.Get(core.DefaultHeader); key != "" {
+			r.Header[core.DefaultHeader][0] = change(key)
+		}
+	})
 }
 
 // rewriting changes the bodies of requests that came whole and are not too large.
-func rewriting(change func(body []byte) []byte) middleware {
+func rewriting(change func(body []byte) []byte) fault {
 	return asking(func(r *http.Request) {
 		if body, err := readBody(r); err == nil && len(body) <= smallBody {
 			setBody(r, change(body))
@@ -52,49 +156,46 @@ func rewriting(change func(body []byte) []byte) middleware {
 }
 
 // refusing answers some requests with a problem.
-func refusing(which func(r *http.Request) bool, refuse func(r *http.Request) *core.Problem) middleware {
-	return func(_ *bank, next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if which(r) {
-				if problem := refuse(r); problem != nil {
-					send(w, problem)
-					return
-				}
-			}
-			next.ServeHTTP(w, r)
-		})
-	}
+func refusing(code core.Code, which func(r *http.Request) bool) fault {
+	return around(func(_ *bank, next http.Handler, w http.ResponseWriter, r *http.Request) {
+		if which(r) {
+			send(w, core.NewProblem(code, "so says a mutant"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // answering changes answers. It sees the body of the request.
-func answering(change func(body []byte, a *httptest.ResponseRecorder)) middleware {
-	return func(_ *bank, next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, _ := readBody(r)
-			a := httptest.NewRecorder()
-			next.ServeHTTP(a, r)
-			change(body, a)
-			maps.Copy(w.Header(), a.Header())
-			w.WriteHeader(a.Code)
-			_, _ = w.Write(a.Body.Bytes())
-		})
+func answering(change func(body []byte, a *httptest.ResponseRecorder)) fault {
+	return around(func(_ *bank, next http.Handler, w http.ResponseWriter, r *http.Request) {
+		body, _ := readBody(r)
+		a := httptest.NewRecorder()
+		next.ServeHTTP(a, r)
+		change(body, a)
+		maps.Copy(w.Header(), a.Header())
+		w.WriteHeader(a.Code)
+		_, _ = w.Write(a.Body.Bytes())
+	})
+}
+
+func retryAfter(code string) func([]byte, *httptest.ResponseRecorder) {
+	return func(_ []byte, a *httptest.ResponseRecorder) {
+		if bytes.Contains(a.Body.Bytes(), []byte(`"`+code+`"`)) {
+			a.Header().Set("Retry-After", "2")
+		}
 	}
 }
 
 // readBody reads the body of r and leaves it to be read again, with the error at its end.
 func readBody(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
-	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), failing{err}))
-	return body, err
-}
-
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) {
-	if f.err == nil {
-		return 0, io.EOF
+	rest := io.Reader(bytes.NewReader(body))
+	if err != nil {
+		rest = io.MultiReader(rest, iotest.ErrReader(err))
 	}
-	return 0, f.err
+	r.Body = io.NopCloser(rest)
+	return body, err
 }
 
 func setBody(r *http.Request, body []byte) {
@@ -108,24 +209,16 @@ func isMoney(r *http.Request) bool {
 		(strings.HasSuffix(r.URL.Path, "/payments") || strings.HasSuffix(r.URL.Path, "/receipts"))
 }
 
-func isRead(r *http.Request) bool {
-	return r.Method == http.MethodGet && !strings.HasPrefix(r.URL.Path, "/v1/operations")
-}
+func noKey(r *http.Request) bool { return r.Header.Get(core.DefaultHeader) == "" }
 
-func isDelete(r *http.Request) bool { return r.Method == http.MethodDelete }
-
-func twoKeys(r *http.Request) *core.Problem {
-	if len(r.Header[core.DefaultHeader]) < 2 {
-		return nil
-	}
-	return core.NewProblem(core.CodeKeyInvalid, "the header may be sent only once")
-}
-
-func noKey(r *http.Request) *core.Problem {
-	if r.Header.Get(core.DefaultHeader) != "" {
-		return nil
-	}
-	return core.NewProblem(core.CodeKeyMissing, "the header is required")
+func rolesInside(b *bank) []gin.HandlerFunc {
+	return append(guards(b), func(c *gin.Context) {
+		if p, _ := authctx.FromContext(c.Request.Context()); !p.HasAnyRole("customer") {
+			core.NotApplied(c.Request.Context())
+			send(c.Writer, core.NewProblem(core.CodeForbidden, "only customers may pay"))
+			c.Abort()
+		}
+	})
 }
 
 // mapOfAnswers is what many people write at first: a map from key to answer.
@@ -158,70 +251,22 @@ func (w *recordingWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// checkThenAct looks first, and trusts what it saw.
-type checkThenAct struct{ core.Store }
-
-func newCheckThenAct(s core.Store) core.Store { return checkThenAct{s} }
-
-func (s checkThenAct) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	_, err := s.Find(ctx, c.ID)
-	time.Sleep(time.Millisecond) // as a database is away
-	got, claimErr := s.Store.Claim(ctx, c)
-	got.Won = got.Won || errors.Is(err, core.ErrNotFound)
-	return got, claimErr
+// faultyStore is a store whose methods can be exchanged.
+type faultyStore struct {
+	core.Store
+	claim    func(context.Context, store.Claim) (store.Claimed, error)
+	complete func(context.Context, store.Ticket, store.Completion) error
+	park     func(context.Context, store.Ticket) error
 }
 
-// oneCommand treats all commands as the same.
-type oneCommand struct{ core.Store }
+func storing(fault func(*faultyStore)) fault { return func(m *mutant) { m.store = fault } }
 
-func newOneCommand(s core.Store) core.Store { return oneCommand{s} }
-
-func (s oneCommand) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	got, err := s.Store.Claim(ctx, c)
-	got.Record.Hash = c.Hash
-	return got, err
+func (s *faultyStore) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	return s.claim(ctx, c)
 }
 
-// keyPerRoute treats a key on two routes as two keys.
-type keyPerRoute struct{ core.Store }
-
-func newKeyPerRoute(s core.Store) core.Store { return keyPerRoute{s} }
-
-func (s keyPerRoute) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	c.ID = sha256.Sum256(append(c.ID[:], c.Route...))
-	return s.Store.Claim(ctx, c)
+func (s *faultyStore) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
+	return s.complete(ctx, t, c)
 }
 
-// successesOnly frees the key of a refused command.
-type successesOnly struct{ core.Store }
-
-func newSuccessesOnly(s core.Store) core.Store { return successesOnly{s} }
-
-func (s successesOnly) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
-	if c.Answer.Status >= 400 {
-		return s.Release(ctx, t)
-	}
-	return s.Store.Complete(ctx, t, c)
-}
-
-// parksNothing frees the key of a failed command.
-type parksNothing struct{ core.Store }
-
-func newParksNothing(s core.Store) core.Store { return parksNothing{s} }
-
-func (s parksNothing) Park(ctx context.Context, t store.Ticket) error { return s.Release(ctx, t) }
-
-// besideSQLite is a bank on SQLite that writes its ledger somewhere else.
-func besideSQLite(t *testing.T) *bank {
-	t.Helper()
-	b, ledger := onSQLite(t), inMemory(t)
-	b.book, b.booked = ledger.book, ledger.booked
-	return b
-}
-
-// besideSteps is a bank in Resume that books outside of its steps.
-func besideSteps(t *testing.T) *bank {
-	b := inMemory(t)
-	b.recovery = core.Resume
-	return b
-}
+func (s *faultyStore) Park(ctx context.Context, t store.Ticket) error { return s.park(ctx, t) }

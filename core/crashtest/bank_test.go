@@ -34,6 +34,7 @@ type bank struct {
 	pay      func(ctx context.Context, g *crashtest.Gates, order int) error
 	effects  func(order int) (crashtest.Effects, error)
 	guards   func(idem *core.Module, g *crashtest.Gates) []gin.HandlerFunc // default Idempotent
+	change   func(s *crashtest.Scenario)                                   // default nothing
 }
 
 // ledger belongs to another service, which knows a repeated payment by its key.
@@ -166,11 +167,15 @@ func (b *bank) handler(ctx context.Context, g *crashtest.Gates) (http.Handler, e
 func (b *bank) app() crashtest.App { return crashtest.App{Handler: b.handler} }
 
 func (b *bank) scenario() crashtest.Scenario {
-	return crashtest.Scenario{
+	s := crashtest.Scenario{
 		Request: newPayment,
 		Effects: func(_ context.Context, _ string, n int) (crashtest.Effects, error) { return b.effects(n) },
 		Unknown: b.recovery == store.Park, Parallel: 4, Patience: 5 * time.Second,
 	}
+	if b.change != nil {
+		b.change(&s)
+	}
+	return s
 }
 
 func newPayment(ctx context.Context, url string, n int) (*http.Request, error) {

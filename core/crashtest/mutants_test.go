@@ -23,72 +23,119 @@ import (
 )
 
 // A kit that cannot fail proves nothing. A mutant is a bank with one fault, which only a crash shows. It names the
-// points at which the kit must find it, and no others, and the word in the message.
-var mutants = map[string]struct {
-	bank   func(t *testing.T) *bank
-	change func(s *crashtest.Scenario)
-	fails  map[string]string
+// points at which the kit must find it, and no others, by the words in the message.
+var mutants = []struct {
+	name  string
+	bank  opens
+	found at
 }{
-	"frees the key of what was lost": {bank: freesLost, fails: map[string]string{
-		"after book": `"ledger" is there 2 times`, "before Complete": `"ledger" is there 2 times`,
+	{"frees the key of what was lost", freesLost, at{
+		`"ledger" is there 2 times`: "after book, before Complete",
 	}},
-	"a new key at the provider for each attempt": {bank: anotherKeyEachTime, fails: map[string]string{
-		"after book": "2 times", "before Seal answer": "2 times",
+	{"a new key at the provider for each attempt", paying(resuming, func(ctx context.Context, _ int, book func()) error {
+		return core.CallDo(ctx, "book", func(context.Context, store.DerivedKey) error {
+			book()
+			return nil
+		}, core.Dedup(time.Hour))
+	}), at{"2 times": "after book, before Seal answer"}},
+	{"writes around the transaction", paying(rollingBack, func(_ context.Context, _ int, book func()) error {
+		book()
+		return nil
+	}), at{"2 times": "after book, before Seal answer"}},
+	{"a step writes around its segment", paying(resuming, func(ctx context.Context, order int, book func()) error {
+		_, err := core.Step(ctx, "book", func(context.Context) (int, error) {
+			book() // the rows stay when the segment is lost: X-16
+			return order, nil
+		})
+		return err
+	}), at{"2 times": "after book, before Seal answer"}},
+	{"a call outside of core.Call rests on nothing", paying(resumingRows, func(ctx context.Context, order int, book func()) error {
+		err := gormstore.StepDo(ctx, "hold", func(tx *gorm.DB) error {
+			_, err := gormstore.CreateOnce(tx, &entry{Paid: order})
+			return err
+		})
+		if err == nil {
+			book() // nothing of the step is durable yet: X-17
+		}
+		return err
+	}), at{"2 times": "after book, before Seal answer"}},
+	{"moves the money after the answer", afterAnswer, at{
+		"is lost": "after Complete, before book", // before: the client has its answer, and repeats nothing
 	}},
-	"writes around the transaction": {bank: aroundTransaction, fails: map[string]string{
-		"after book": "2 times", "before Seal answer": "2 times",
+	{"answers are kept in memory", answersInMemory, at{
+		"2 times":     "after book, before the answer leaves, while the answer leaves",
+		"contradicts": "after the answer has arrived",
 	}},
-	"a step writes around its segment": {bank: aroundSegment, fails: map[string]string{ // X-16
-		"after book": "2 times", "before Seal answer": "2 times",
+	{"keys are known, and answers are not", answersAnew, at{"contradicts": "after the answer has arrived"}},
+	{"a lock for ever", tried(lockForEver, impatient), at{
+		"no final answer": "after lock, before book, after book, before unlock",
 	}},
-	"a call outside of core.Call rests on nothing": {bank: calledTooEarly, fails: map[string]string{ // X-17
-		"after book": "2 times", "before Seal answer": "2 times",
-	}},
-	"moves the money after the answer": {bank: afterAnswer, fails: map[string]string{
-		"after Complete": "is lost", "before book": "is lost", // before: the client has its answer, and repeats nothing
-	}},
-	"answers are kept in memory": {bank: answersInMemory, fails: map[string]string{
-		"after book": "2 times", "before the answer leaves": "2 times", "while the answer leaves": "2 times",
-		"after the answer has arrived": "contradicts",
-	}},
-	"keys are known, and answers are not": {bank: answersAnew, fails: map[string]string{
-		"after the answer has arrived": "contradicts",
-	}},
-	"a lock for ever": {bank: lockForEver, change: impatient, fails: map[string]string{
-		"after lock": "no final answer", "before book": "no final answer", "after book": "no final answer",
-		"before unlock": "no final answer",
-	}},
-	"unknown is not said to be legal": {bank: parking, change: known, fails: map[string]string{
-		"after Claim": "outcome_unknown", "before book": "outcome_unknown", "after book": "outcome_unknown",
-		"before Complete": "outcome_unknown",
+	{"unknown is not said to be legal", tried(parking, known), at{
+		"outcome_unknown": "after Claim, before book, after book, before Complete",
 	}},
 }
 
+type (
+	opens = func(t *testing.T) *bank
+	pays  = func(ctx context.Context, order int, book func()) error
+	at    = map[string]string
+)
+
 // TestMutants shows what the kit finds, and where.
 func TestMutants(t *testing.T) {
-	for name, m := range mutants {
-		t.Run(name, func(t *testing.T) {
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			b := m.bank(t)
-			s := b.scenario()
-			if m.change != nil {
-				m.change(&s)
-			}
-			wrong, err := crashtest.Violations(t.Context(), b.app(), s)
+			wrong, err := crashtest.Violations(t.Context(), b.app(), b.scenario())
 			require.NoError(t, err)
-			for point, found := range wrong {
-				_, words, _ := strings.Cut(point, " ")
-				require.Contains(t, strings.Join(found, "\n"), m.fails[words], point)
-				require.Contains(t, m.fails, words, "%s: %s", point, found)
+			want := map[string]string{}
+			for message, points := range m.found {
+				for point := range strings.SplitSeq(points, ", ") {
+					want[point] = message
+				}
 			}
-			require.Len(t, wrong, len(m.fails), "%v", wrong)
+			for point, messages := range wrong {
+				_, words, _ := strings.Cut(point, " ")
+				require.Contains(t, want, words, "%s: %s", point, messages)
+				require.Contains(t, strings.Join(messages, "\n"), want[words], point)
+			}
+			require.Len(t, wrong, len(want), "%v", wrong)
 		})
+	}
+}
+
+// paying books in another ledger than its bank, which does not know a repeat.
+func paying(open opens, pay pays) opens {
+	return func(t *testing.T) *bank {
+		b, l := open(t), newLedger()
+		b.effects = l.effects
+		b.pay = func(ctx context.Context, g *crashtest.Gates, order int) error {
+			return pay(ctx, order, func() { g.Around("book", func() { l.book("", order) }) })
+		}
+		return b
+	}
+}
+
+// tried is a bank that is tried in another scenario.
+func tried(open opens, change func(*crashtest.Scenario)) opens {
+	return func(t *testing.T) *bank {
+		b := open(t)
+		b.change = change
+		return b
 	}
 }
 
 func known(s *crashtest.Scenario) { s.Unknown = false }
 
 func impatient(s *crashtest.Scenario) { s.Patience = 500 * time.Millisecond }
+
+// resumingRows is a bank on a Resume route whose steps have rows.
+func resumingRows(t *testing.T) *bank {
+	b := rollingBack(t)
+	b.recovery = store.Resume
+	return b
+}
 
 // freesLost treats a lost attempt as one that has done nothing.
 func freesLost(t *testing.T) *bank {
@@ -111,61 +158,6 @@ func (s runsAgain) Claim(ctx context.Context, c store.Claim) (store.Claimed, err
 	return claimed, err
 }
 
-// anotherKeyEachTime asks the provider under another key each time.
-func anotherKeyEachTime(t *testing.T) *bank {
-	b, l := resuming(t), newLedger()
-	b.effects = l.effects
-	b.pay = func(ctx context.Context, g *crashtest.Gates, order int) error {
-		return core.CallDo(ctx, "book", func(context.Context, store.DerivedKey) error {
-			g.Around("book", func() { l.book("", order) })
-			return nil
-		}, core.Dedup(time.Hour))
-	}
-	return b
-}
-
-// aroundSegment books in a step of a Resume route, but not in its segment: the rows stay when the segment is lost.
-func aroundSegment(t *testing.T) *bank {
-	b, l := resuming(t), newLedger()
-	b.effects = l.effects
-	b.pay = func(ctx context.Context, g *crashtest.Gates, order int) error {
-		_, err := core.Step(ctx, "book", func(context.Context) (int, error) {
-			g.Around("book", func() { l.book("", order) })
-			return order, nil
-		})
-		return err
-	}
-	return b
-}
-
-// calledTooEarly pays outside of a core.Call: when the payment leaves, nothing of the step before it is durable.
-func calledTooEarly(t *testing.T) *bank {
-	b, l := rollingBack(t), newLedger()
-	b.recovery, b.effects = store.Resume, l.effects
-	b.pay = func(ctx context.Context, g *crashtest.Gates, order int) error {
-		err := gormstore.StepDo(ctx, "hold", func(tx *gorm.DB) error {
-			_, err := gormstore.CreateOnce(tx, &entry{Paid: order})
-			return err
-		})
-		if err == nil {
-			g.Around("book", func() { l.book("", order) })
-		}
-		return err
-	}
-	return b
-}
-
-// aroundTransaction books on a Rollback route, but not in its transaction.
-func aroundTransaction(t *testing.T) *bank {
-	b, l := rollingBack(t), newLedger()
-	b.effects = l.effects
-	b.pay = func(_ context.Context, g *crashtest.Gates, order int) error {
-		g.Around("book", func() { l.book("", order) })
-		return nil
-	}
-	return b
-}
-
 // afterAnswer moves the money when the answer is recorded: in the background, so to speak.
 func afterAnswer(t *testing.T) *bank {
 	b, l := parking(t), newLedger()
@@ -174,8 +166,7 @@ func afterAnswer(t *testing.T) *bank {
 	b.guards = func(idem *core.Module, g *crashtest.Gates) []gin.HandlerFunc {
 		return []gin.HandlerFunc{func(c *gin.Context) {
 			order := orderOf(c)
-			held := &heldWriter{ResponseWriter: c.Writer}
-			c.Writer = held
+			held := hold(c)
 			c.Next()
 			if held.Header().Get(core.HeaderResult) == core.ResultCreated {
 				g.Around("book", func() { l.book("", order) })
@@ -186,37 +177,36 @@ func afterAnswer(t *testing.T) *bank {
 	return b
 }
 
-// unguarded is a bank with handmade guards, as many people write them at first.
-func unguarded(t *testing.T, guard func(c *gin.Context, g *crashtest.Gates, l *ledger, pay func())) *bank {
-	b, l := parking(t), newLedger()
-	b.effects = l.effects
+// unguarded is a bank with a handmade guard, as many people write them at first.
+func unguarded(t *testing.T, guard func(c *gin.Context, g *crashtest.Gates, key string)) *bank {
+	b := parking(t)
 	b.guards = func(_ *core.Module, g *crashtest.Gates) []gin.HandlerFunc {
-		return []gin.HandlerFunc{func(c *gin.Context) { guard(c, g, l, c.Next) }}
-	}
-	b.pay = func(_ context.Context, g *crashtest.Gates, order int) error {
-		g.Around("book", func() { l.book("", order) })
-		return nil
+		return []gin.HandlerFunc{func(c *gin.Context) { guard(c, g, c.GetHeader(core.DefaultHeader)) }}
 	}
 	return b
+}
+
+// replay sends the recorded answer of a key, if there is one.
+func replay(c *gin.Context, answers *sync.Map, key string) bool {
+	body, ok := answers.Load(key)
+	if ok {
+		c.Data(http.StatusCreated, "application/json", body.([]byte))
+		c.Abort()
+	}
+	return ok
 }
 
 // answersInMemory keeps answers in memory, where a crash loses them.
 func answersInMemory(t *testing.T) *bank {
 	var lives sync.Map // of gates: answers by key
-	return unguarded(t, func(c *gin.Context, g *crashtest.Gates, _ *ledger, pay func()) {
+	return unguarded(t, func(c *gin.Context, g *crashtest.Gates, key string) {
 		life, _ := lives.LoadOrStore(g, &sync.Map{})
-		answers := life.(*sync.Map)
-		key := c.GetHeader(core.DefaultHeader)
-		if body, ok := answers.Load(key); ok {
-			c.Data(http.StatusCreated, "application/json", body.([]byte))
-			c.Abort()
-			return
+		if answers := life.(*sync.Map); !replay(c, answers, key) {
+			held := hold(c)
+			c.Next()
+			answers.Store(key, held.body.Bytes())
+			held.release()
 		}
-		held := &heldWriter{ResponseWriter: c.Writer}
-		c.Writer = held
-		pay()
-		answers.Store(key, held.body.Bytes())
-		held.release()
 	})
 }
 
@@ -235,24 +225,18 @@ func answersAnew(t *testing.T) *bank {
 // lockForEver marks a key as taken before the payment, and never looks at how old the mark is.
 func lockForEver(t *testing.T) *bank {
 	var marks, answers sync.Map // in a database
-	return unguarded(t, func(c *gin.Context, g *crashtest.Gates, _ *ledger, pay func()) {
-		key := c.GetHeader(core.DefaultHeader)
+	return unguarded(t, func(c *gin.Context, g *crashtest.Gates, key string) {
 		taken := false
 		g.Around("lock", func() { _, taken = marks.LoadOrStore(key, true) })
-		if taken {
-			if body, ok := answers.Load(key); ok {
-				c.Data(http.StatusCreated, "application/json", body.([]byte))
-			} else {
-				c.JSON(http.StatusConflict, gin.H{"code": core.CodeInFlight})
-			}
-			c.Abort()
-			return
+		switch {
+		case !taken:
+			held := hold(c)
+			c.Next()
+			g.Around("unlock", func() { answers.Store(key, held.body.Bytes()) })
+			held.release()
+		case !replay(c, &answers, key):
+			c.AbortWithStatusJSON(http.StatusConflict, gin.H{"code": core.CodeInFlight})
 		}
-		held := &heldWriter{ResponseWriter: c.Writer}
-		c.Writer = held
-		pay()
-		g.Around("unlock", func() { answers.Store(key, held.body.Bytes()) })
-		held.release()
 	})
 }
 
@@ -260,6 +244,12 @@ func lockForEver(t *testing.T) *bank {
 type heldWriter struct {
 	gin.ResponseWriter
 	body bytes.Buffer
+}
+
+func hold(c *gin.Context) *heldWriter {
+	held := &heldWriter{ResponseWriter: c.Writer}
+	c.Writer = held
+	return held
 }
 
 func (w *heldWriter) Write(p []byte) (int, error)       { return w.body.Write(p) }
@@ -270,7 +260,6 @@ func (w *heldWriter) release()                          { _, _ = w.ResponseWrite
 func orderOf(c *gin.Context) int {
 	var in struct{ Order int }
 	body, _ := c.GetRawData()
-	c.Request.Body = http.NoBody
 	_ = json.Unmarshal(body, &in)
 	c.Request.Body = io.NopCloser(bytes.NewReader(body))
 	return in.Order
