@@ -24,9 +24,8 @@ var attemptChecks = []check{
 //
 // CONTRACT R-2, M-3
 func completeIsIdempotent(t *testing.T, s *fixture) {
-	c := s.command(store.Park)
-	won := s.win(t, c)
-	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("first"))))
+	c, won := s.won(t, store.Park)
+	s.complete(t, won, "first")
 	want := s.find(t, c.ID)
 	s.Advance(t, lease)
 	for _, store := range s.instances {
@@ -41,10 +40,9 @@ func completeIsIdempotent(t *testing.T, s *fixture) {
 func completeLate(t *testing.T, s *fixture) {
 	for _, r := range []store.Recovery{store.Park, store.Resume} {
 		for _, late := range []time.Duration{2 * lease, 2 * deadline, forever} {
-			c := s.command(r)
-			won := s.win(t, c)
+			c, won := s.won(t, r)
 			s.Advance(t, late)
-			require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("late"))))
+			s.complete(t, won, "late")
 			s.requireState(t, store.Completed, c)
 			requireAnswer(t, answerOf("late"), s.find(t, c.ID).Answer)
 		}
@@ -60,8 +58,7 @@ func completeStale(t *testing.T, s *fixture) {
 	require.ErrorIs(t, s.Store.Park(s.ctx, none), store.ErrStale)
 	s.requireGoneOrFree(t, missing.ID)
 
-	c := s.command(store.Park)
-	won := s.win(t, c)
+	c, won := s.won(t, store.Park)
 	tickets := []store.Ticket{
 		{ID: c.ID, Owner: newOwner(), Fence: won.Fence},
 		{ID: c.ID, Owner: won.Owner, Fence: won.Fence + 1},
@@ -75,7 +72,7 @@ func completeStale(t *testing.T, s *fixture) {
 	requireSame(t, won, s.find(t, c.ID))
 
 	// An answer that another attempt has recorded is not the stale one's: its client must not get an answer of its own.
-	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("recorded"))))
+	s.complete(t, won, "recorded")
 	want := s.find(t, c.ID)
 	for _, stale := range tickets {
 		require.ErrorIs(t, s.Store.Complete(s.ctx, stale, kept(answerOf("stale"))), store.ErrStale)
@@ -87,8 +84,7 @@ func completeStale(t *testing.T, s *fixture) {
 //
 // CONTRACT M-3
 func completeKeepsItsOwnCopy(t *testing.T, s *fixture) {
-	c := s.command(store.Park)
-	won := s.win(t, c)
+	c, won := s.won(t, store.Park)
 	a := answerOf("recorded")
 	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(a)))
 	copy(a.Body, "xxxxxxxx")
@@ -100,8 +96,7 @@ func completeKeepsItsOwnCopy(t *testing.T, s *fixture) {
 // CONTRACT X-2, M-4
 func parkThenComplete(t *testing.T, s *fixture) {
 	for _, r := range []store.Recovery{store.Park, store.Resume} {
-		c := s.command(r)
-		won := s.win(t, c)
+		c, won := s.won(t, r)
 		require.NoError(t, s.Store.Park(s.ctx, won.Ticket))
 		s.requireState(t, store.Unknown, c)
 		require.NoError(t, s.Store.Park(s.ctx, won.Ticket), "again")
@@ -118,9 +113,8 @@ func parkThenComplete(t *testing.T, s *fixture) {
 //
 // CONTRACT M-3, R-2
 func parkNeverTakesAnswersBack(t *testing.T, s *fixture) {
-	c := s.command(store.Park)
-	won := s.win(t, c)
-	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("done"))))
+	c, won := s.won(t, store.Park)
+	s.complete(t, won, "done")
 	want := s.find(t, c.ID)
 	require.ErrorIs(t, s.Store.Park(s.ctx, won.Ticket), store.ErrStale)
 	require.ErrorIs(t, s.Store.Renew(s.ctx, won.Ticket, lease), store.ErrStale)
@@ -130,8 +124,7 @@ func parkNeverTakesAnswersBack(t *testing.T, s *fixture) {
 
 // CONTRACT X-1, T-1
 func renewExtends(t *testing.T, s *fixture) {
-	c := s.command(store.Park)
-	won := s.win(t, c)
+	c, won := s.won(t, store.Park)
 	passed := time.Duration(0)
 	for ; passed < deadline-lease; passed += lease / 2 {
 		require.NoError(t, s.Store.Renew(s.ctx, won.Ticket, lease))
@@ -151,8 +144,7 @@ func renewExtends(t *testing.T, s *fixture) {
 
 // CONTRACT
 func renewNotCurrent(t *testing.T, s *fixture) {
-	c := s.command(store.Park)
-	won := s.win(t, c)
+	c, won := s.won(t, store.Park)
 	foreign := won.Ticket
 	foreign.Owner = newOwner()
 	s.Advance(t, lease/2)

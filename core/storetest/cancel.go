@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,8 +15,7 @@ var cancelChecks = []check{{"Cancel/NothingHappens", cancelledNothingHappens}}
 //
 // CONTRACT F-1, R-5
 func cancelledNothingHappens(t *testing.T, s *fixture) {
-	over, cancel := context.WithCancel(s.ctx)
-	cancel()
+	over := s.over()
 
 	c := s.command(store.Park)
 	got, err := s.Store.Claim(over, c)
@@ -42,7 +40,7 @@ func cancelledNothingHappens(t *testing.T, s *fixture) {
 	_, err = s.Store.Settle(over, applied(won, "cancelled"))
 	noSentinel(t, err)
 	requireSame(t, won, s.find(t, c.ID))
-	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("done"))))
+	s.complete(t, won, "done")
 
 	s.Advance(t, forever)
 	_, err = s.Store.Sweep(over, 10, store.Window{})

@@ -27,8 +27,7 @@ var claimChecks = []check{
 // CONTRACT M-1, M-2, M-6
 func firstClaimWins(t *testing.T, s *fixture) {
 	for _, r := range []store.Recovery{store.Park, store.Resume} {
-		c := s.command(r)
-		first := s.win(t, c)
+		c, first := s.won(t, r)
 		require.EqualValues(t, 1, first.Fence, "the fence of a first attempt")
 		requireNew(t, c, first)
 		requireNew(t, c, s.find(t, c.ID))
@@ -149,7 +148,7 @@ func keysDoNotMeet(t *testing.T, s *fixture) {
 	b.ID[len(b.ID)-1] ^= 1 // the last bit
 	b.Hash = a.Hash
 	wonA, wonB := s.win(t, a), s.win(t, b)
-	require.NoError(t, s.Store.Complete(s.ctx, wonA.Ticket, kept(answerOf("a"))))
+	s.complete(t, wonA, "a")
 	requireNew(t, b, s.find(t, b.ID))
 
 	foreign := wonB.Ticket
@@ -163,8 +162,7 @@ func keysDoNotMeet(t *testing.T, s *fixture) {
 //
 // CONTRACT T-4, M-4, M-7
 func parkIsNeverTakenOver(t *testing.T, s *fixture) {
-	c := s.command(store.Park)
-	won := s.win(t, c)
+	c, won := s.won(t, store.Park)
 	s.Advance(t, lease/2)
 	s.requireState(t, store.Running, c)
 	s.Advance(t, lease)

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
@@ -77,12 +76,12 @@ func countStates(t *testing.T, s *fixture) {
 	require.ElementsMatch(t, []store.Count{on(parked, false, 2), on(refund, false, 1), on(half, true, 1)},
 		s.count(t, swept(100)))
 
-	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("late"))))
+	s.complete(t, won, "late")
 	_, err := s.Store.Settle(s.ctx, notApplied(refunded))
 	require.NoError(t, err)
 	resumed := s.win(t, repeat(half))
 	require.ElementsMatch(t, []store.Count{on(left, false, 1)}, s.count(t, swept(100)), "somebody is at the other again")
-	require.NoError(t, s.Store.Complete(s.ctx, resumed.Ticket, kept(answerOf("paid"))))
+	s.complete(t, resumed, "paid")
 	s.Advance(t, forever)
 	s.sweep(t)
 	require.Equal(t, []store.Count{on(left, false, 1)}, s.count(t, swept(100)))
@@ -229,8 +228,7 @@ func countWithin(t *testing.T, s *fixture) {
 }
 
 func countCancelled(t *testing.T, s *fixture) {
-	ctx, cancel := context.WithCancel(s.ctx)
-	cancel()
+	ctx := s.over()
 	_, err := s.operations[0].Count(ctx, swept(1))
 	noSentinel(t, err)
 }

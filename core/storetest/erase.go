@@ -52,8 +52,7 @@ func eraseAll(ctx context.Context, st store.Operations, scope store.Scope, limit
 func eraseMakesTombstones(t *testing.T, s *fixture) {
 	require.Equal(t, store.ErasedPage{}, s.erase(t, 100), "an empty store")
 	c, before := s.done(t, "paid")
-	partial := s.command(store.Park)
-	won := s.win(t, partial)
+	partial, won := s.won(t, store.Park)
 	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(store.Answer{
 		Status: http.StatusCreated, Partial: true, Header: http.Header{"Location": {"/v1/payments/7"}},
 	})))
@@ -73,7 +72,7 @@ func eraseMakesTombstones(t *testing.T, s *fixture) {
 	}
 
 	// The end of its attempt is repeated, late: the answer does not come back.
-	require.NoError(t, s.Store.Complete(s.ctx, before.Ticket, kept(answerOf("again"))))
+	s.complete(t, before, "again")
 	require.ErrorIs(t, s.Store.Release(s.ctx, before.Ticket), store.ErrStale)
 	require.ErrorIs(t, s.Store.Park(s.ctx, before.Ticket), store.ErrStale)
 	require.Equal(t, after.Answer, s.find(t, c.ID).Answer)
@@ -95,8 +94,7 @@ func eraseMakesTombstones(t *testing.T, s *fixture) {
 //
 // CONTRACT R-7
 func eraseWithoutTombstone(t *testing.T, s *fixture) {
-	c := s.command(store.Park)
-	won := s.win(t, c)
+	c, won := s.won(t, store.Park)
 	refusal := store.Answer{Status: http.StatusUnprocessableEntity, Body: []byte("no such account")}
 	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, store.Completion{Answer: refusal, Retention: 6 * time.Hour}))
 	require.Equal(t, 1, s.erase(t, 100).Records)
@@ -129,7 +127,7 @@ func eraseLeavesOpen(t *testing.T, s *fixture) {
 	for _, r := range before {
 		requireSame(t, r, s.find(t, r.ID))
 	}
-	require.NoError(t, s.Store.Complete(s.ctx, running.Ticket, kept(answerOf("paid"))))
+	s.complete(t, running, "paid")
 	requireAnswer(t, answerOf("paid"), s.find(t, running.ID).Answer)
 	_, err := s.Store.Settle(s.ctx, applied(lost, "settled"))
 	require.NoError(t, err)
@@ -156,7 +154,7 @@ func eraseSteps(t *testing.T, s *fixture) {
 		return won.Record
 	}
 	done, undone, open := stepped(), stepped(), stepped()
-	require.NoError(t, s.Store.Complete(s.ctx, done.Ticket, kept(answerOf("refunded"))))
+	s.complete(t, done, "refunded")
 	require.NoError(t, s.Store.Park(s.ctx, undone.Ticket))
 	require.NoError(t, s.Store.Park(s.ctx, open.Ticket))
 	s.Advance(t, 2*deadline)
@@ -189,8 +187,7 @@ func eraseBeforeATakeover(t *testing.T, s *fixture) {
 	if s.steppers == nil {
 		return
 	}
-	c := s.command(store.Resume)
-	first := s.resume(t, c)
+	c, first := s.resumed(t)
 	s.start(t, first, call("charge"))
 	s.finish(t, first, call("charge"), `"receipt"`)
 	s.Advance(t, 2*lease)
@@ -202,7 +199,7 @@ func eraseBeforeATakeover(t *testing.T, s *fixture) {
 	require.True(t, steps[0].Finished)
 	require.Equal(t, `"receipt"`, string(steps[0].Result))
 	require.Equal(t, []store.ID{c.ID}, s.erase(t, 100).Open)
-	require.NoError(t, s.Store.Complete(s.ctx, second.Ticket, kept(answerOf("refunded"))))
+	s.complete(t, second, "refunded")
 	require.Equal(t, 1, s.erase(t, 100).Records)
 	s.requireStale(t, first.Ticket)
 	s.requireExpired(t, c)
@@ -214,7 +211,7 @@ func eraseOfOthers(t *testing.T, s *fixture) {
 	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-2"}
 	other.ID, other.Scope = core.Scoping{}.RecordID(p, "key-1"), core.Scoping{}.PrincipalScope(p)
 	won := s.win(t, other)
-	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("theirs"))))
+	s.complete(t, won, "theirs")
 	running := s.command(store.Park)
 	running.ID, running.Scope = core.Scoping{}.RecordID(p, "key-2"), other.Scope
 	s.win(t, running)
@@ -289,8 +286,7 @@ func eraseManyAtOnce(t *testing.T, s *fixture) {
 
 func eraseCancelled(t *testing.T, s *fixture) {
 	c, _ := s.done(t, "paid")
-	over, cancel := context.WithCancel(s.ctx)
-	cancel()
+	over := s.over()
 	for _, st := range s.instances {
 		_, err := st.(store.Operations).Erase(over, c.Scope, store.ID{}, 100)
 		noSentinel(t, err)

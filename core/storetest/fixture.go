@@ -157,6 +157,33 @@ func (s *fixture) resume(t *testing.T, c store.Claim) resumed {
 	return resumed{got.Record, segments}
 }
 
+// won is a new command that has been won.
+func (s *fixture) won(t *testing.T, r store.Recovery) (store.Claim, store.Record) {
+	t.Helper()
+	c := s.command(r)
+	return c, s.win(t, c)
+}
+
+// resumed is a new Resume command that has been won.
+func (s *fixture) resumed(t *testing.T) (store.Claim, resumed) {
+	t.Helper()
+	c := s.command(store.Resume)
+	return c, s.resume(t, c)
+}
+
+// complete records an answer of an attempt.
+func (s *fixture) complete(t *testing.T, r store.Record, text string) {
+	t.Helper()
+	require.NoError(t, s.Store.Complete(s.ctx, r.Ticket, kept(answerOf(text))))
+}
+
+// over is a context that has ended.
+func (s *fixture) over() context.Context {
+	ctx, cancel := context.WithCancel(s.ctx)
+	cancel()
+	return ctx
+}
+
 // lose claims c and must find an existing row, on every instance. It returns the row.
 func (s *fixture) lose(t *testing.T, c store.Claim) store.Record {
 	t.Helper()

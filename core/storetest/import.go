@@ -66,7 +66,7 @@ func importRoundTrip(t *testing.T, s *fixture) {
 // CONTRACT X-2, M-3
 func importNeverOverwrites(t *testing.T, s *fixture) {
 	running, completed := s.win(t, s.command(store.Park)), s.win(t, s.command(store.Park))
-	require.NoError(t, s.Store.Complete(s.ctx, completed.Ticket, kept(answerOf("ours"))))
+	s.complete(t, completed, "ours")
 	parked := s.win(t, s.command(store.Resume))
 	require.NoError(t, s.Store.Park(s.ctx, parked.Ticket))
 	for _, there := range []store.Record{running, completed, parked} {
@@ -181,8 +181,7 @@ func importSettled(t *testing.T, s *fixture) {
 
 func importCancelled(t *testing.T, s *fixture) {
 	rec := s.imported(t, store.Completed)
-	ctx, cancel := context.WithCancel(s.ctx)
-	cancel()
+	ctx := s.over()
 	_, err := s.Store.(store.Operations).Import(ctx, []store.Record{rec})
 	noSentinel(t, err)
 	s.requireGoneOrFree(t, rec.ID)

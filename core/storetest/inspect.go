@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -40,7 +39,7 @@ func inspectOpenSteps(t *testing.T, s *fixture) {
 		return
 	}
 	resume := s.resume(t, s.command(store.Resume))
-	require.NoError(t, s.Store.Complete(s.ctx, running.Ticket, kept(answerOf("paid"))))
+	s.complete(t, running, "paid")
 	for _, name := range []string{"charge", "refund"} {
 		s.start(t, resume, store.StepRecord{Name: name, Kind: store.ProviderStep})
 	}
@@ -134,8 +133,7 @@ func inspectHistory(t *testing.T, s *fixture) {
 }
 
 func inspectCancelled(t *testing.T, s *fixture) {
-	ctx, cancel := context.WithCancel(s.ctx)
-	cancel()
+	ctx := s.over()
 	_, err := s.operations[0].OpenSteps(ctx, nil, 1)
 	noSentinel(t, err)
 	_, err = s.operations[0].Near(ctx, nil, store.Near{}, 1)

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
@@ -170,7 +169,7 @@ func keyTimeClock(t *testing.T, s *fixture) {
 	}
 }
 
-// done is the record of a timed key that has its answer and no tombstone.
+// timedDone answers the command of a timed key. It leaves no tombstone.
 func (s *fixture) timedDone(t *testing.T, c store.Claim) {
 	t.Helper()
 	won := s.win(t, c)
@@ -251,7 +250,7 @@ func keyTimeDropped(t *testing.T, s *fixture) {
 func keyTimeTombstoneDropped(t *testing.T, s *fixture) {
 	now := s.now(t)
 	c := s.timed(store.Park, now, now.Add(-time.Hour))
-	require.NoError(t, s.Store.Complete(s.ctx, s.win(t, c).Ticket, kept(answerOf("paid"))))
+	s.complete(t, s.win(t, c), "paid")
 	s.Advance(t, retention+time.Hour)
 	require.Equal(t, store.Swept{Tombstones: 1}, s.sweep(t))
 	older := s.timed(store.Park, now, now.Add(-2*time.Hour))
@@ -503,8 +502,7 @@ func keyTimeLeftBelowFloor(t *testing.T, s *fixture) {
 func keyTimeCancelled(t *testing.T, s *fixture) {
 	now := s.now(t)
 	c := s.timed(store.Park, now, now)
-	over, cancel := context.WithCancel(s.ctx)
-	cancel()
+	over := s.over()
 	st := s.Store.(store.Settings)
 	_, err := st.KeepAge(over, service(c), "POST /", time.Hour, store.Window{})
 	noSentinel(t, err)

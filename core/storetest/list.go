@@ -163,7 +163,7 @@ func (s *fixture) end(t *testing.T, open []store.ID, every int) (stay []store.ID
 			_, err := s.Store.Settle(s.ctx, notApplied(row))
 			require.NoError(t, err)
 		case 1:
-			require.NoError(t, s.Store.Complete(s.ctx, row.Ticket, kept(answerOf("late"))))
+			s.complete(t, row, "late")
 		default:
 			stay = append(stay, id)
 		}
@@ -179,8 +179,7 @@ func listClockBack(t *testing.T, s *fixture) {
 		before := s.win(t, s.command(store.Park))
 		s.pause(t)
 		s.Advance(t, -back)
-		claimed := s.command(store.Park)
-		after := s.win(t, claimed)
+		_, after := s.won(t, store.Park)
 		s.pause(t)
 		s.Advance(t, back+2*lease)
 		require.ElementsMatch(t, []store.ID{before.ID, after.ID}, s.listed(t))
@@ -240,7 +239,7 @@ func listStates(t *testing.T, s *fixture) {
 	}
 	_, err := s.Store.Settle(s.ctx, notApplied(park))
 	require.NoError(t, err)
-	require.NoError(t, s.Store.Complete(s.ctx, resume.Ticket, kept(answerOf("refunded"))))
+	s.complete(t, resume, "refunded")
 	require.Empty(t, s.selected(t, every))
 }
 

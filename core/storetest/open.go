@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -40,8 +39,8 @@ func openStates(t *testing.T, s *fixture) {
 	answered, released, resumed := s.command(store.Park), s.command(store.Park), s.command(store.Resume)
 	first := s.win(t, answered)
 	s.requireOpen(t, 1)
-	require.NoError(t, s.Store.Complete(s.ctx, first.Ticket, kept(answerOf("paid"))))
-	require.NoError(t, s.Store.Complete(s.ctx, first.Ticket, kept(answerOf("again"))))
+	s.complete(t, first, "paid")
+	s.complete(t, first, "again")
 	s.requireOpen(t, 0)
 
 	require.NoError(t, s.Store.Release(s.ctx, s.win(t, released).Ticket))
@@ -50,7 +49,7 @@ func openStates(t *testing.T, s *fixture) {
 	s.requireOpen(t, 1)
 	require.NoError(t, s.Store.Park(s.ctx, again.Ticket))
 	s.requireOpen(t, 1)
-	require.NoError(t, s.Store.Complete(s.ctx, again.Ticket, kept(answerOf("late"))))
+	s.complete(t, again, "late")
 	s.requireOpen(t, 0)
 
 	s.win(t, resumed)
@@ -61,7 +60,7 @@ func openStates(t *testing.T, s *fixture) {
 	s.requireOpen(t, 0)
 	taken := s.win(t, repeat(resumed)) // the same operation
 	s.requireOpen(t, 1)
-	require.NoError(t, s.Store.Complete(s.ctx, taken.Ticket, kept(answerOf("refunded"))))
+	s.complete(t, taken, "refunded")
 	s.requireOpen(t, 0)
 
 	half := s.command(store.Resume)
@@ -142,8 +141,7 @@ func openManyAtOnce(t *testing.T, s *fixture) {
 }
 
 func openCancelled(t *testing.T, s *fixture) {
-	ctx, cancel := context.WithCancel(s.ctx)
-	cancel()
+	ctx := s.over()
 	_, err := s.operations[0].CountOpen(ctx, s.command(store.Park).Scope, 1)
 	noSentinel(t, err)
 }

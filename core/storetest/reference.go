@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -80,7 +79,7 @@ func referenceFound(t *testing.T, s *fixture) {
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	require.NoError(t, s.Store.Park(s.ctx, first.Ticket))
-	require.NoError(t, s.Store.Complete(s.ctx, second.Ticket, kept(answerOf("paid"))))
+	s.complete(t, second, "paid")
 	require.Equal(t, []store.ID{second.ID, first.ID}, s.referred(t, amount.Value))
 }
 
@@ -159,7 +158,7 @@ func referenceRetention(t *testing.T, s *fixture) {
 	open, done := s.win(t, s.command(store.Park)), s.win(t, s.command(store.Park))
 	s.refer(t, open, ref)
 	s.refer(t, done, ref)
-	require.NoError(t, s.Store.Complete(s.ctx, done.Ticket, kept(answerOf("paid"))))
+	s.complete(t, done, "paid")
 	s.Advance(t, retention-time.Hour)
 	s.sweep(t)
 	require.ElementsMatch(t, []store.ID{open.ID, done.ID}, s.referred(t, ref.Value))
@@ -175,8 +174,7 @@ func referenceRetention(t *testing.T, s *fixture) {
 // What was attached before a key was freed stays with it, and goes when the row of the freed key goes.
 func referenceFreed(t *testing.T, s *fixture) {
 	before, after := store.Ref{Name: "charge", Value: "refused"}, store.Ref{Name: "charge", Value: "made"}
-	c := s.command(store.Park)
-	won := s.win(t, c)
+	c, won := s.won(t, store.Park)
 	s.refer(t, won, before)
 	require.NoError(t, s.Store.Release(s.ctx, won.Ticket))
 	again := s.win(t, repeat(c))
@@ -204,8 +202,8 @@ func referenceErased(t *testing.T, s *fixture) {
 	for _, r := range []store.Record{open, done, freed, others} {
 		s.refer(t, r, ref)
 	}
-	require.NoError(t, s.Store.Complete(s.ctx, done.Ticket, kept(answerOf("paid"))))
-	require.NoError(t, s.Store.Complete(s.ctx, others.Ticket, kept(answerOf("paid"))))
+	s.complete(t, done, "paid")
+	s.complete(t, others, "paid")
 	require.NoError(t, s.Store.Release(s.ctx, freed.Ticket))
 	erased, err := eraseAll(s.ctx, eraser, done.Scope, 100)
 	require.NoError(t, err)
@@ -218,8 +216,7 @@ func referenceErased(t *testing.T, s *fixture) {
 }
 
 func referenceCancelled(t *testing.T, s *fixture) {
-	ctx, cancel := context.WithCancel(s.ctx)
-	cancel()
+	ctx := s.over()
 	noSentinel(t, s.operations[0].Refer(ctx, store.ID{1}, store.Realm{}, store.Ref{Name: "n", Value: "v"}))
 	_, err := s.operations[0].References(ctx, []store.ID{{1}})
 	noSentinel(t, err)

@@ -25,8 +25,7 @@ var releaseChecks = []check{
 // CONTRACT
 func releaseFrees(t *testing.T, s *fixture) {
 	for _, r := range []store.Recovery{store.Park, store.Resume} {
-		c := s.command(r)
-		won := s.win(t, c)
+		c, won := s.won(t, r)
 		require.NoError(t, s.Store.Release(s.ctx, won.Ticket))
 		s.requireGoneOrFree(t, c.ID)
 		require.NotContains(t, s.listed(t), c.ID)
@@ -67,8 +66,7 @@ func releaseByOwnerAlone(t *testing.T, s *fixture) {
 
 // CONTRACT X-2
 func releaseOfAnother(t *testing.T, s *fixture) {
-	c := s.command(store.Park)
-	won := s.win(t, c)
+	c, won := s.won(t, store.Park)
 	for name, foreign := range map[string]store.Ticket{
 		"other owner":           {ID: c.ID, Owner: newOwner(), Fence: won.Fence},
 		"other owner, no fence": {ID: c.ID, Owner: newOwner()},
@@ -87,8 +85,7 @@ func releaseOfAnother(t *testing.T, s *fixture) {
 //
 // CONTRACT X-2
 func releaseLate(t *testing.T, s *fixture) {
-	c := s.command(store.Park)
-	won := s.win(t, c)
+	c, won := s.won(t, store.Park)
 	s.Advance(t, 2*deadline)
 	s.requireState(t, store.Unknown, c)
 	require.NoError(t, s.Store.Release(s.ctx, won.Ticket))
@@ -107,8 +104,7 @@ func releaseNotRunning(t *testing.T, s *fixture) {
 		func(won store.Ticket) error { return s.Store.Complete(s.ctx, won, kept(answerOf("done"))) },
 		func(won store.Ticket) error { return s.Store.Park(s.ctx, won) },
 	} {
-		c := s.command(store.Park)
-		won := s.win(t, c)
+		c, won := s.won(t, store.Park)
 		require.NoError(t, end(won.Ticket))
 		before := s.find(t, c.ID)
 		require.ErrorIs(t, s.Store.Release(s.ctx, won.Ticket), store.ErrStale)

@@ -27,9 +27,8 @@ var retentionChecks = []check{
 // done completes a new command and returns its claim and the row.
 func (s *fixture) done(t *testing.T, text string) (store.Claim, store.Record) {
 	t.Helper()
-	c := s.command(store.Park)
-	won := s.win(t, c)
-	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf(text))))
+	c, won := s.won(t, store.Park)
+	s.complete(t, won, text)
 	return c, s.find(t, c.ID)
 }
 
@@ -86,8 +85,7 @@ func sweptIsTheSame(t *testing.T, s *fixture) {
 	require.Zero(t, s.sweep(t), "nothing is due")
 	s.Advance(t, tombstone)
 	require.Equal(t, store.Swept{Dropped: 1}, s.sweep(t))
-	_, err := s.Store.Find(s.ctx, c.ID)
-	require.ErrorIs(t, err, store.ErrNotFound)
+	s.requireGone(t, c.ID)
 	s.requireFree(t, c.ID)
 }
 
@@ -95,8 +93,7 @@ func sweptIsTheSame(t *testing.T, s *fixture) {
 func withoutTombstone(t *testing.T, s *fixture) {
 	var claims []store.Claim
 	for range 2 {
-		c := s.command(store.Park)
-		won := s.win(t, c)
+		c, won := s.won(t, store.Park)
 		short := store.Completion{Answer: store.Answer{Status: http.StatusUnprocessableEntity}, Retention: 6 * time.Hour}
 		require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, short))
 		row := s.find(t, c.ID)
@@ -108,8 +105,7 @@ func withoutTombstone(t *testing.T, s *fixture) {
 	s.Advance(t, 2*time.Hour)
 	s.requireFree(t, claims[0].ID)
 	require.Equal(t, 1, s.sweep(t).Dropped)
-	_, err := s.Store.Find(s.ctx, claims[1].ID)
-	require.ErrorIs(t, err, store.ErrNotFound)
+	s.requireGone(t, claims[1].ID)
 	s.requireFree(t, claims[1].ID)
 }
 
@@ -117,10 +113,9 @@ func withoutTombstone(t *testing.T, s *fixture) {
 //
 // CONTRACT T-2, T-5
 func retentionAfterClockBack(t *testing.T, s *fixture) {
-	c := s.command(store.Park)
-	won := s.win(t, c)
+	c, won := s.won(t, store.Park)
 	s.Advance(t, -2*time.Hour)
-	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("paid"))))
+	s.complete(t, won, "paid")
 	r := s.find(t, c.ID)
 	require.False(t, r.ExpiresAt.Before(r.CreatedAt.Add(retention)), "retention begins no earlier than the claim")
 	require.Equal(t, tombstone, r.PurgeAt.Sub(r.ExpiresAt).Round(time.Second))
@@ -187,27 +182,23 @@ func sweepLeavesTheRest(t *testing.T, s *fixture) {
 //
 // CONTRACT T-3, T-4
 func sweepHoweverEnded(t *testing.T, s *fixture) {
-	complete := func(row store.Record) {
-		t.Helper()
-		require.NoError(t, s.Store.Complete(s.ctx, row.Ticket, kept(answerOf("paid"))))
-	}
-	complete(s.win(t, s.command(store.Park)))
+	s.complete(t, s.win(t, s.command(store.Park)), "paid")
 	late, resumed := s.win(t, s.command(store.Park)), s.command(store.Resume)
 	s.win(t, resumed)
 	s.counted = true
-	complete(s.win(t, s.command(store.Park)))
+	s.complete(t, s.win(t, s.command(store.Park)), "paid")
 	listed := s.win(t, s.command(store.Park))
 	s.counted = false
 	parked, settled := s.win(t, s.command(store.Park)), s.win(t, s.command(store.Park))
 	require.NoError(t, s.Store.Park(s.ctx, parked.Ticket))
 	s.pause(t)
-	complete(listed)
+	s.complete(t, listed, "paid")
 	s.pause(t)
 	s.Advance(t, 2*deadline)
 	s.sweep(t)
-	complete(late)
-	complete(parked)
-	complete(s.win(t, repeat(resumed)))
+	s.complete(t, late, "paid")
+	s.complete(t, parked, "paid")
+	s.complete(t, s.win(t, repeat(resumed)), "paid")
 	_, err := s.Store.Settle(s.ctx, applied(settled, "charged"))
 	require.NoError(t, err)
 	require.Zero(t, s.sweep(t), "nothing is due")
@@ -229,8 +220,7 @@ func sweepFreedKeys(t *testing.T, s *fixture) {
 	s.Advance(t, forever)
 	s.sweep(t)
 	for _, c := range []store.Claim{released, settled} {
-		_, err := s.Store.Find(s.ctx, c.ID)
-		require.ErrorIs(t, err, store.ErrNotFound, "the rows of freed keys do not stay for ever")
+		s.requireGone(t, c.ID) // the rows of freed keys do not stay for ever
 		s.requireFree(t, c.ID)
 	}
 }

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,8 +46,7 @@ func scopingKept(t *testing.T, s *fixture) {
 
 func scopingCancelled(t *testing.T, s *fixture) {
 	keeper := s.Store.(store.Settings)
-	over, cancel := context.WithCancel(s.ctx)
-	cancel()
+	over := s.over()
 	_, err := keeper.KeepScoping(over, "shop", "a")
 	require.Error(t, err)
 	require.Error(t, keeper.AdoptScoping(over, "shop", "a"))

@@ -50,6 +50,13 @@ func (s *fixture) open(t *testing.T, c store.Claim) resumed {
 	return resumed{got.Record, segments}
 }
 
+// opened is a new command that has been opened.
+func (s *fixture) opened(t *testing.T) (store.Claim, resumed) {
+	t.Helper()
+	c := s.command(store.Resume)
+	return c, s.open(t, c)
+}
+
 // work writes a row in the open segment, if the store has transactions.
 func (s *fixture) work(ctx context.Context) error {
 	if s.Effect == nil {
@@ -156,8 +163,7 @@ func segmentRollback(t *testing.T, s *fixture) {
 //
 // CONTRACT
 func segmentOver(t *testing.T, s *fixture) {
-	c := s.command(store.Resume)
-	over := s.open(t, c)
+	c, over := s.opened(t)
 	s.write(t, over)
 	require.NoError(t, over.segments.Rollback())
 	next := s.open(t, repeat(c))
@@ -179,8 +185,7 @@ func segmentOver(t *testing.T, s *fixture) {
 //
 // CONTRACT
 func segmentTogether(t *testing.T, s *fixture) {
-	c := s.command(store.Resume)
-	won := s.open(t, c)
+	c, won := s.opened(t)
 	s.write(t, won)
 	s.write(t, won)
 	require.Empty(t, s.steps(t, c.ID))
@@ -235,8 +240,7 @@ func namesOf(steps []store.StepRecord) (names []string) {
 //
 // CONTRACT
 func segmentParked(t *testing.T, s *fixture) {
-	c := s.command(store.Resume)
-	won := s.open(t, c)
+	c, won := s.opened(t)
 	charge := call("charge")
 	s.seal(t, won, store.Seal{Start: &charge})
 	require.NoError(t, s.Store.Park(s.ctx, won.Ticket))
@@ -254,8 +258,7 @@ func segmentParked(t *testing.T, s *fixture) {
 //
 // CONTRACT
 func segmentAlone(t *testing.T, s *fixture) {
-	c := s.command(store.Resume)
-	won := s.open(t, c)
+	c, won := s.opened(t)
 	charge := call("charge")
 	s.seal(t, won, store.Seal{Start: &charge})
 	s.write(t, won)
@@ -287,8 +290,7 @@ func segmentAlone(t *testing.T, s *fixture) {
 // CONTRACT R-2, M-3
 func segmentAnswerStands(t *testing.T, s *fixture) {
 	for _, called := range []bool{false, true} {
-		c := s.command(store.Resume)
-		won := s.open(t, c)
+		c, won := s.opened(t)
 		if called {
 			charge := call("charge")
 			s.seal(t, won, store.Seal{Start: &charge})
@@ -327,8 +329,7 @@ func segmentUndone(t *testing.T, s *fixture) {
 //
 // CONTRACT
 func segmentOpening(t *testing.T, s *fixture) {
-	c := s.command(store.Resume)
-	won := s.open(t, c)
+	c, won := s.opened(t)
 	opened := 0
 	var refusal error
 	won.segments.Opening(func() error {
@@ -368,8 +369,7 @@ func segmentOpening(t *testing.T, s *fixture) {
 //
 // CONTRACT
 func segmentTakenOver(t *testing.T, s *fixture) {
-	c := s.command(store.Resume)
-	first := s.resume(t, c)
+	c, first := s.resumed(t)
 	charge := call("charge")
 	s.seal(t, first, store.Seal{Start: &charge})
 	for attempt := 2; attempt <= 3; attempt++ {
@@ -391,8 +391,7 @@ func segmentTakenOver(t *testing.T, s *fixture) {
 //
 // CONTRACT X-15
 func segmentHeld(t *testing.T, s *fixture) {
-	c := s.command(store.Resume)
-	won := s.resume(t, c)
+	c, won := s.resumed(t)
 	s.Advance(t, 2*lease)
 	s.write(t, won)
 	for _, store := range s.steppers {
@@ -433,8 +432,7 @@ func segmentStale(t *testing.T, s *fixture) {
 		}
 		requireSame(t, want, s.find(t, won.ID))
 	}
-	c := s.command(store.Resume)
-	taken := s.resume(t, c)
+	c, taken := s.resumed(t)
 	s.Advance(t, 2*lease)
 	s.win(t, repeat(c))
 	requireStale(taken)
@@ -459,8 +457,7 @@ func segmentTimes(t *testing.T, s *fixture) {
 	s.Advance(t, 2*deadline)
 	moves := s.now(t).Sub(before) >= 2*deadline // the clock of a database does not, and there is nothing that is older then
 	for _, answered := range []bool{false, true} {
-		c := s.command(store.Resume)
-		won := s.open(t, c)
+		c, won := s.opened(t)
 		if moves {
 			s.Advance(t, 2*deadline)
 		}
@@ -498,8 +495,7 @@ func segmentClock(t *testing.T, s *fixture) {
 		"behind": {From: s.now(t).Add(time.Hour)}, "ahead": {To: s.now(t).Add(-time.Hour)},
 	} {
 		for _, first := range []bool{true, false} {
-			c := s.command(store.Resume)
-			won := s.open(t, c)
+			c, won := s.opened(t)
 			if !first {
 				s.seal(t, won, store.Seal{})
 			}
@@ -542,8 +538,7 @@ func segmentClaimContext(t *testing.T, s *fixture) {
 //
 // CONTRACT X-15, M-2, M-3
 func segmentHotKey(t *testing.T, s *fixture) {
-	c := s.command(store.Resume)
-	won := s.resume(t, c)
+	c, won := s.resumed(t)
 	ask := func(i int, want store.State) {
 		store := s.steppers[i%len(s.steppers)]
 		_, got, err := store.Resume(s.ctx, repeat(c))

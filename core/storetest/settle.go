@@ -25,8 +25,7 @@ var settleChecks = []check{
 // lost claims a command, loses its attempt, and lets lease and deadline pass.
 func (s *fixture) lost(t *testing.T, r store.Recovery) (store.Claim, store.Record) {
 	t.Helper()
-	c := s.command(r)
-	won := s.win(t, c)
+	c, won := s.won(t, r)
 	if r == store.Resume {
 		require.NoError(t, s.Store.Park(s.ctx, won.Ticket)) // it does not get unknown by itself
 	}

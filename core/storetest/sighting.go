@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -203,8 +202,7 @@ func sightManyAtOnce(t *testing.T, s *fixture) {
 }
 
 func sightCancelled(t *testing.T, s *fixture) {
-	ctx, cancel := context.WithCancel(s.ctx)
-	cancel()
+	ctx := s.over()
 	c := s.sighting()
 	_, err := s.watchers[0].Sight(ctx, c)
 	noSentinel(t, err)

@@ -155,8 +155,7 @@ func stepStartAndFinish(t *testing.T, s *fixture) {
 //
 // CONTRACT X-3, T-1
 func stepFirstStartStands(t *testing.T, s *fixture) {
-	c := s.command(store.Resume)
-	first := s.resume(t, c)
+	c, first := s.resumed(t)
 	s.start(t, first, call("charge"))
 	again := s.start(t, first, call("charge")) // an owner whose first try was answered by an error
 	require.Equal(t, first.Fence, again.Fence)
@@ -192,8 +191,7 @@ func stepTimes(t *testing.T, s *fixture) {
 
 // CONTRACT X-3, X-2
 func stepFirstResultStands(t *testing.T, s *fixture) {
-	c := s.command(store.Resume)
-	first := s.resume(t, c)
+	c, first := s.resumed(t)
 	s.start(t, first, call("charge"))
 	s.finish(t, first, call("charge"), `"first"`)
 	s.finish(t, first, call("charge"), `"second"`)
@@ -215,8 +213,7 @@ func stepFirstResultStands(t *testing.T, s *fixture) {
 //
 // CONTRACT Q-2, C-3
 func stepDerivedKeys(t *testing.T, s *fixture) {
-	c := s.command(store.Resume)
-	first := s.resume(t, c)
+	c, first := s.resumed(t)
 	for n, name := range []string{"none", "one", "some"} {
 		s.start(t, first, call(name))
 		step := call(name)
@@ -241,8 +238,7 @@ func stepDerivedKeys(t *testing.T, s *fixture) {
 
 // CONTRACT X-2
 func stepStale(t *testing.T, s *fixture) {
-	c := s.command(store.Resume)
-	first := s.resume(t, c)
+	c, first := s.resumed(t)
 	s.start(t, first, call("charge"))
 	s.Advance(t, 2*lease)
 	second := s.resume(t, repeat(c))
@@ -332,14 +328,13 @@ func stepsOfAnotherLife(t *testing.T, s *fixture) {
 			require.NoError(t, err)
 		},
 		"past its tombstone": func(t *testing.T, r store.Record) {
-			require.NoError(t, s.Store.Complete(s.ctx, r.Ticket, kept(answerOf("done"))))
+			s.complete(t, r, "done")
 			s.Advance(t, 2*(retention+tombstone))
 		},
 	}
 	for name, free := range frees {
 		t.Run(name, func(t *testing.T) {
-			c := s.command(store.Resume)
-			first := s.resume(t, c)
+			c, first := s.resumed(t)
 			s.start(t, first, call("charge"))
 			s.finish(t, first, call("charge"), `"first"`)
 			free(t, first.Record)
@@ -349,8 +344,7 @@ func stepsOfAnotherLife(t *testing.T, s *fixture) {
 		})
 	}
 	t.Run("released without a fence", func(t *testing.T) { // not free: the next repeat goes on
-		c := s.command(store.Resume)
-		first := s.resume(t, c)
+		c, first := s.resumed(t)
 		s.start(t, first, call("charge"))
 		s.finish(t, first, call("charge"), `"first"`)
 		s.Advance(t, 2*lease)
@@ -404,7 +398,7 @@ func stepsSwept(t *testing.T, s *fixture) {
 		s.start(t, won, call("charge"))
 		s.finish(t, won, call("charge"), `"secret"`)
 	}
-	require.NoError(t, s.Store.Complete(s.ctx, done.Ticket, kept(answerOf("done"))))
+	s.complete(t, done.Record, "done")
 	s.sweep(t)
 	require.Len(t, s.steps(t, done.ID), 1, "kept for as long as the answer")
 	s.Advance(t, retention+deadline)
@@ -417,8 +411,7 @@ func stepsSwept(t *testing.T, s *fixture) {
 //
 // CONTRACT T-3, R-6
 func stepsDropped(t *testing.T, s *fixture) {
-	c := s.command(store.Resume)
-	first := s.resume(t, c)
+	c, first := s.resumed(t)
 	s.start(t, first, call("charge"))
 	s.finish(t, first, call("charge"), `"first"`)
 	require.NoError(t, s.Store.Release(s.ctx, first.Ticket))
@@ -451,8 +444,7 @@ func stepCancelled(t *testing.T, s *fixture) {
 	won := s.resume(t, s.command(store.Resume))
 	s.start(t, won, call("charge"))
 	want := plainSteps(s.steps(t, won.ID))
-	over, cancel := context.WithCancel(s.ctx)
-	cancel()
+	over := s.over()
 	book, c := call("book"), s.command(store.Resume)
 	for _, store := range s.steppers {
 		_, err := store.Steps(over, won.ID)

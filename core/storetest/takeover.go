@@ -16,8 +16,7 @@ var takeoverChecks = []check{
 
 // CONTRACT X-2, M-6
 func resumeIsTakenOver(t *testing.T, s *fixture) {
-	c := s.command(store.Resume)
-	first := s.win(t, c)
+	c, first := s.won(t, store.Resume)
 	s.Advance(t, lease/2)
 	requireSame(t, first, s.lose(t, repeat(c)))
 	s.Advance(t, lease)
@@ -48,7 +47,7 @@ func resumeIsTakenOver(t *testing.T, s *fixture) {
 	s.requireStale(t, first.Ticket)
 	s.requireStale(t, second.Ticket)
 	s.requireStale(t, store.Ticket{ID: c.ID, Owner: first.Owner, Fence: third.Fence}) // a fence alone is no proof
-	require.NoError(t, s.Store.Complete(s.ctx, third.Ticket, kept(answerOf("third"))))
+	s.complete(t, third, "third")
 	requireAnswer(t, answerOf("third"), s.lose(t, repeat(c)).Answer)
 }
 
@@ -66,8 +65,7 @@ func (s *fixture) requireStale(t *testing.T, stale store.Ticket) {
 // CONTRACT M-6, X-2
 func oneOfManyTakesOver(t *testing.T, s *fixture) {
 	for range 3 {
-		c := s.command(store.Resume)
-		first := s.win(t, c)
+		c, first := s.won(t, store.Resume)
 		s.Advance(t, 2*lease)
 		winner, _ := s.race(t, func() store.Claim { return repeat(c) })
 		require.Equal(t, first.Fence+1, winner.Fence)
@@ -88,8 +86,7 @@ func takeOverRefused(t *testing.T, s *fixture) {
 	}
 	for name, change := range claims {
 		t.Run(name, func(t *testing.T) {
-			c := s.command(store.Resume)
-			first := s.win(t, c)
+			c, first := s.won(t, store.Resume)
 			s.Advance(t, 2*deadline)
 			other := repeat(c)
 			change(&other)
@@ -99,15 +96,13 @@ func takeOverRefused(t *testing.T, s *fixture) {
 		})
 	}
 	t.Run("parked", func(t *testing.T) {
-		c := s.command(store.Resume)
-		first := s.win(t, c)
+		c, first := s.won(t, store.Resume)
 		require.NoError(t, s.Store.Park(s.ctx, first.Ticket))
 		s.Advance(t, 2*deadline)
 		s.requireState(t, store.Unknown, c)
 	})
 	t.Run("Park record", func(t *testing.T) {
-		c := s.command(store.Park)
-		first := s.win(t, c)
+		c, first := s.won(t, store.Park)
 		s.Advance(t, 2*deadline)
 		c.Recovery = store.Resume
 		requireSame(t, first, s.lose(t, repeat(c)))

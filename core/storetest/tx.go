@@ -397,8 +397,7 @@ func txInFlight(t *testing.T, s *fixture) {
 		require.NoError(t, conclude(s.ctx, tx, kept(answerOf("paid")), false))
 		requireInFlight(c.ID, false)
 	}
-	over, cancel := context.WithCancel(s.ctx)
-	cancel()
+	over := s.over()
 	if _, err := s.transactors[0].InFlight(over, fresh.ID); err == nil {
 		t.Error("a call whose context is over is an error")
 	}
@@ -408,8 +407,7 @@ func txInFlight(t *testing.T, s *fixture) {
 //
 // CONTRACT X-8, T-4
 func txEndedByItsHandler(t *testing.T, s *fixture) {
-	c := s.command(store.Rollback)
-	won := s.win(t, c)
+	c, won := s.won(t, store.Rollback)
 	s.requireState(t, store.Unknown, c)
 	for _, st := range s.transactors {
 		_, got := s.tryBegin(t, st, repeat(c))

@@ -56,8 +56,7 @@ func windowNewKey(t *testing.T, s *fixture) {
 // CONTRACT T-5
 func windowFreed(t *testing.T, s *fixture) {
 	ahead, behind, _ := windows(s.now(t))
-	c := s.command(store.Park)
-	freed := s.win(t, c)
+	c, freed := s.won(t, store.Park)
 	require.NoError(t, s.Store.Release(s.ctx, freed.Ticket))
 	c.Window = behind
 	_, err := s.Store.Claim(s.ctx, repeat(c))
@@ -73,7 +72,7 @@ func windowFreed(t *testing.T, s *fixture) {
 func windowExpired(t *testing.T, s *fixture) {
 	answered, buried := s.command(store.Park), s.command(store.Park)
 	for _, c := range []store.Claim{buried, answered} {
-		require.NoError(t, s.Store.Complete(s.ctx, s.win(t, c).Ticket, kept(answerOf("paid"))))
+		s.complete(t, s.win(t, c), "paid")
 		if c.ID == buried.ID {
 			s.Advance(t, retention+deadline)
 			require.Equal(t, 1, s.sweep(t).Tombstones)
