@@ -32,8 +32,9 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, ide
 	running.Go(func() { runErr = idem.Run(background) })
 	running.Go(func() { serveErr = server.Serve(listener) })
 
-	<-ctx.Done()                                                                     // SIGTERM: the load balancer sends no new requests
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 75*time.Second) // Policy.Deadline, and some more
+	<-ctx.Done() // SIGTERM: the load balancer sends no new requests
+	// Policy.Deadline, and some more
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 75*time.Second)
 	defer cancel()
 	err := server.Shutdown(grace) // running requests are answered, at their deadline at the latest
 	stop()                        // then Run ends
