@@ -70,7 +70,8 @@ func (c *Cluster) Start() {
 }
 
 func (c *Cluster) restart() error {
-	// The processes of a killed server may live on for a moment; their shared memory keeps a new one from starting.
+	// The processes of a killed server may live on for a moment; their shared memory keeps a new one from starting. So
+	// does a connection of another process that took the port while it was free.
 	deadline := time.Now().Add(readyWithin)
 	for {
 		err := c.server.start()
@@ -78,7 +79,8 @@ func (c *Cluster) restart() error {
 			c.killed = false
 			return nil
 		}
-		if !strings.Contains(err.Error(), "pre-existing shared memory block") || time.Now().After(deadline) {
+		passes := strings.Contains(err.Error(), "pre-existing shared memory block") || strings.Contains(err.Error(), portTaken)
+		if !passes || time.Now().After(deadline) {
 			return err
 		}
 	}

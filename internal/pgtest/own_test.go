@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"net"
 	"testing"
 	"time"
 
@@ -55,4 +56,32 @@ func TestOwnSettings(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return ask[string](t, conn, "SHOW work_mem") == "6MB"
 	}, readyWithin, 10*time.Millisecond)
+}
+
+// Between the choice of a port and the server's start another process may take it.
+func TestTakenPort(t *testing.T) {
+	t.Parallel()
+	server, err := newOwnServer()
+	require.NoError(t, err)
+	cluster := &Cluster{t: t, server: server}
+	t.Cleanup(cluster.remove)
+	require.NoError(t, server.setUp(nil))
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = other.Close() }()
+	server.url.Host = other.Addr().String()
+	require.NoError(t, writeURL(server.directory, server.url))
+
+	require.NoError(t, server.start(), "before the first start nobody knows the port")
+	require.NotEqual(t, other.Addr().String(), server.url.Host)
+	cluster.Exec("SELECT")
+
+	cluster.Stop(Fast)
+	url := cluster.URL()
+	other, err = net.Listen("tcp", server.url.Host)
+	require.NoError(t, err)
+	require.ErrorContains(t, server.start(), portTaken, "the test has the URL already")
+	require.NoError(t, other.Close())
+	cluster.Start()
+	require.Equal(t, url, cluster.URL())
 }

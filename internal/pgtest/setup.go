@@ -17,23 +17,30 @@ import (
 
 // setUp makes the data directory of a new server.
 func (s *server) setUp(settings []string) error {
-	port, err := freePort()
-	if err != nil {
-		return err
-	}
 	// A password, because every user of this machine reaches a TCP port, and a superuser may run programs.
 	password := rand.Text()
 	s.url = &url.URL{
 		Scheme:   "postgres",
 		User:     url.UserPassword("postgres", password),
-		Host:     net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
 		Path:     "/postgres",
 		RawQuery: "sslmode=disable",
 	}
 	if err := s.initialise(password); err != nil {
 		return err
 	}
-	return s.configure(port, settings)
+	if err := s.configure(settings); err != nil {
+		return err
+	}
+	return s.takePort()
+}
+
+// takePort gives the server a port that is free at this moment.
+func (s *server) takePort() error {
+	port, err := freePort()
+	if err == nil {
+		s.url.Host = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	}
+	return err
 }
 
 // initialise runs initdb.
@@ -65,14 +72,13 @@ func (s *server) initialise(password string) error {
 
 // configure appends to postgresql.conf, where ALTER SYSTEM overrides it, as it would not the command line. Durability
 // (fsync, synchronous_commit), wal_level and prepared transactions stay as PostgreSQL has them.
-func (s *server) configure(port int, settings []string) error {
+func (s *server) configure(settings []string) error {
 	file, err := os.OpenFile(filepath.Join(s.file("data"), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
 	for _, setting := range slices.Concat([]string{
 		"listen_addresses=127.0.0.1",
-		"port=" + strconv.Itoa(port),
 		"unix_socket_directories=" + s.directory,
 		"max_connections=300",
 		"log_line_prefix=" + linePrefix,
@@ -102,12 +108,12 @@ func (s *server) command(program string, arguments ...string) (*exec.Cmd, error)
 	return cmd, nil
 }
 
-// freePort finds a port below the range from which systems take ports for outgoing connections (32768, 49152): there
-// one could be taken while the server is stopped, even by a client's own attempt to reach it.
+// freePort finds a port below the range from which systems take ports for outgoing connections (16000 the lowest, 32768
+// on Linux): there one could be taken while the server is stopped, even by a client's own attempt to reach it.
 func freePort() (int, error) {
 	var err error
 	for range 100 {
-		port := 15000 + mathrand.IntN(15000)
+		port := 10000 + mathrand.IntN(6000)
 		var listener net.Listener
 		listener, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err == nil {

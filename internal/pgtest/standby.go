@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -53,12 +51,11 @@ func (c *Cluster) Promote() {
 
 // copyFrom makes the data directory of a standby.
 func (s *server) copyFrom(primary *server) error {
-	port, err := freePort()
-	if err != nil {
+	standby := *primary.url
+	s.url = &standby
+	if err := s.takePort(); err != nil {
 		return err
 	}
-	u := *primary.url
-	u.Host = net.JoinHostPort(u.Hostname(), strconv.Itoa(port))
 	account, err := serverAccount()
 	if err != nil {
 		return err
@@ -67,19 +64,19 @@ func (s *server) copyFrom(primary *server) error {
 		return err
 	}
 	backup, err := s.command("pg_basebackup", "--pgdata="+s.file("data"), "--host="+primary.url.Hostname(),
-		"--port="+primary.url.Port(), "--username="+u.User.Username(), "--write-recovery-conf", "--checkpoint=fast", "--no-sync")
+		"--port="+primary.url.Port(), "--username="+s.url.User.Username(), "--write-recovery-conf", "--checkpoint=fast", "--no-sync")
 	if err != nil {
 		return err
 	}
-	password, _ := u.User.Password()
+	password, _ := s.url.User.Password()
 	backup.Env = append(backup.Env, "PGPASSWORD="+password) // where no other user of this machine reads it
 	if output, err := backup.CombinedOutput(); err != nil {
 		return fmt.Errorf("pg_basebackup: %w\n%s", err, output)
 	}
-	if err := s.configure(port, []string{"wal_retrieve_retry_interval=100ms"}); err != nil {
+	if err := s.configure([]string{"wal_retrieve_retry_interval=100ms"}); err != nil {
 		return err
 	}
-	return writeURL(s.directory, &u) // so its first start sets nothing up
+	return writeURL(s.directory, s.url) // so its first start sets nothing up
 }
 
 func (s *server) awaitStandby(ctx context.Context) error {

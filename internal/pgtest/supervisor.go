@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -21,6 +20,8 @@ const (
 	stopWithin = 10 * time.Second
 	// linger is how long an unused server waits for the next test binary, which may still be in the linker.
 	linger = 5 * time.Second
+	// portTaken is what a server logs that ends because another process has its port.
+	portTaken = "could not create any TCP/IP sockets"
 )
 
 // A supervisor is the test binary that started the server, run once more: it is there, wherever the tests run, and
@@ -91,8 +92,47 @@ func (s *server) run(settings []string) (_ *os.Process, ended <-chan error, err 
 	if err != nil {
 		return nil, nil, err
 	}
-	postmaster, err := s.startPostmaster()
+	first := s.log() == ""
+	for tries := 1; ; tries++ {
+		postmaster, ended, err := s.startPostmaster()
+		if err == nil {
+			return postmaster, ended, nil
+		}
+		// Somebody took the port after it was chosen. Nobody knows it before the first start: another one will do.
+		if !first || tries == 5 || !strings.Contains(s.log(), portTaken) {
+			return nil, nil, err
+		}
+		if err := s.takePort(); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// removeUnlessUsed removes the server when the last process that used it is gone.
+func (s *server) removeUnlessUsed() {
+	if tryLockExclusive(s.users) {
+		_ = s.remove()
+		removeRoot()
+	}
+}
+
+// startPostmaster starts the postmaster and returns when it accepts connections. Its log is a plain file that every
+// server process writes itself: what a statement logs is there before the statement's answer, so that readers of the
+// log need not wait.
+func (s *server) startPostmaster() (_ *os.Process, ended <-chan error, err error) {
+	postmaster, err := s.command("postgres", "-D", s.file("data"), "-p", s.url.Port())
 	if err != nil {
+		return nil, nil, err
+	}
+	log, err := os.OpenFile(s.file(logFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = log.Close() }()
+	postmaster.Stdout, postmaster.Stderr = log, log
+	detach(postmaster)
+	endWithParent(postmaster)
+	if err := postmaster.Start(); err != nil {
 		return nil, nil, err
 	}
 	end := make(chan error, 1)
@@ -106,32 +146,6 @@ func (s *server) run(settings []string) (_ *os.Process, ended <-chan error, err 
 		return nil, nil, err
 	}
 	return postmaster.Process, end, nil
-}
-
-// removeUnlessUsed removes the server when the last process that used it is gone.
-func (s *server) removeUnlessUsed() {
-	if tryLockExclusive(s.users) {
-		_ = s.remove()
-		removeRoot()
-	}
-}
-
-// startPostmaster starts the postmaster. Its log is a plain file that every server process writes itself: what a
-// statement logs is there before the statement's answer, so that readers of the log need not wait.
-func (s *server) startPostmaster() (*exec.Cmd, error) {
-	postmaster, err := s.command("postgres", "-D", s.file("data"))
-	if err != nil {
-		return nil, err
-	}
-	log, err := os.OpenFile(s.file(logFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = log.Close() }()
-	postmaster.Stdout, postmaster.Stderr = log, log
-	detach(postmaster)
-	endWithParent(postmaster)
-	return postmaster, postmaster.Start()
 }
 
 // awaitReady returns when the postmaster accepts connections.
