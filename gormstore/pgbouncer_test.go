@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/internal/pgtest"
 )
 
 // throughPgBouncer starts a PgBouncer in transaction mode in front of a database, and returns the database's URL by way of it.
@@ -30,9 +32,7 @@ func throughPgBouncer(t *testing.T, databaseURL string) string {
 	}
 	target := try(url.Parse(databaseURL)).ok(t)
 	password, _ := target.User.Password()
-	listener := try(net.Listen("tcp", "127.0.0.1:0")).ok(t)
-	port := listener.Addr().(*net.TCPAddr).Port
-	require.NoError(t, listener.Close())
+	port := try(pgtest.FreePort()).ok(t)
 
 	directory := try(os.MkdirTemp("", "idem-pgbouncer-")).ok(t) //nolint:usetesting // nobody but its owner may look into t.TempDir
 	t.Cleanup(func() { _ = os.RemoveAll(directory) })

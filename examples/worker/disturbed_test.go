@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -62,10 +61,8 @@ func TestPausedWorker(t *testing.T) {
 // CONTRACT
 func TestBrokerIsKilled(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := pgtest.FreePort()
 	require.NoError(t, err)
-	port := listener.Addr().(*net.TCPAddr).Port
-	require.NoError(t, listener.Close())
 	address, dir := fmt.Sprintf("nats://127.0.0.1:%d", port), t.TempDir()
 	broker := spawnNATS(t, port, dir)
 	p := newPlace(t, pgtest.Own(t).URL(), address)

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -36,7 +35,7 @@ func (s *server) setUp(settings []string) error {
 
 // takePort gives the server a port that is free at this moment.
 func (s *server) takePort() error {
-	port, err := freePort()
+	port, err := FreePort()
 	if err == nil {
 		s.url.Host = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	}
@@ -106,19 +105,4 @@ func (s *server) command(program string, arguments ...string) (*exec.Cmd, error)
 	}), "LC_ALL=C")
 	account.run(cmd)
 	return cmd, nil
-}
-
-// freePort finds a port below the range from which systems take ports for outgoing connections (16000 the lowest, 32768
-// on Linux): there one could be taken while the server is stopped, even by a client's own attempt to reach it.
-func freePort() (int, error) {
-	var err error
-	for range 100 {
-		port := 10000 + mathrand.IntN(6000)
-		var listener net.Listener
-		listener, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			return port, listener.Close()
-		}
-	}
-	return 0, fmt.Errorf("pgtest: no free port: %w", err)
 }
