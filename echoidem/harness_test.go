@@ -74,6 +74,11 @@ func newVersion() (e echotest.Echo) {
 				group.RouteNotFound("/*", func(c echo.Context) error { return c.String(http.StatusNotFound, "not here") })
 				group.RouteNotFound("/orders/:any", func(c echo.Context) error { return c.String(http.StatusNotFound, "nor here") })
 			},
+			InFront: func(a adaptertest.App, m ...adaptertest.Middleware) http.Handler {
+				a.(app).echo.Pre(chain(m)...)
+				return a
+			},
+			SeesChangedMethods: true,
 		},
 		HTTPError:  func(status int, message string) error { return echo.NewHTTPError(status, message) },
 		Idle:       echo.MiddlewareFunc(idle),

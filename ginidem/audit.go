@@ -46,31 +46,39 @@ func guardCodes() adapter.GuardCodes {
 
 type routeKey struct{ method, path string }
 
-// chainsOf reads the code addresses of each route's handlers from the engine's routing trees, which Gin does not export.
-// It leaves out what has another layout than expected.
+// chainsOf reads the code addresses of each route's handlers from the engine.
 func chainsOf(engine reflect.Value) map[routeKey][]uintptr {
 	chains := map[routeKey][]uintptr{}
-	for tree := range elements(field(engine, "trees")) {
-		if method := field(tree, "method"); method.Kind() == reflect.String {
-			walk(field(tree, "root"), method.String(), chains)
+	eachChain(engine, func(r routeKey, handlers reflect.Value) {
+		var codes []uintptr
+		for handler := range elements(handlers) {
+			if handler.Kind() == reflect.Func {
+				codes = append(codes, handler.Pointer())
+			}
 		}
-	}
+		chains[r] = codes
+	})
 	return chains
 }
 
-// walk collects the chains of a node and of those below it.
-func walk(node reflect.Value, method string, chains map[routeKey][]uintptr) {
-	var chain []uintptr
-	for handler := range elements(field(node, "handlers")) {
-		if handler.Kind() == reflect.Func {
-			chain = append(chain, handler.Pointer())
+// eachChain reads the chain of each route from the engine's routing trees, which Gin does not export. It leaves out what
+// has another layout than expected.
+func eachChain(engine reflect.Value, visit func(r routeKey, handlers reflect.Value)) {
+	for tree := range elements(field(engine, "trees")) {
+		if method := field(tree, "method"); method.Kind() == reflect.String {
+			walk(field(tree, "root"), method.String(), visit)
 		}
 	}
-	if path := field(node, "fullPath"); path.Kind() == reflect.String && chain != nil {
-		chains[routeKey{method, path.String()}] = chain
+}
+
+// walk visits the chains of a node and of those below it.
+func walk(node reflect.Value, method string, visit func(r routeKey, handlers reflect.Value)) {
+	path, handlers := field(node, "fullPath"), field(node, "handlers")
+	if path.Kind() == reflect.String && handlers.Kind() == reflect.Slice && handlers.Len() > 0 {
+		visit(routeKey{method, path.String()}, handlers)
 	}
 	for child := range elements(field(node, "children")) {
-		walk(child, method, chains)
+		walk(child, method, visit)
 	}
 }
 

@@ -76,6 +76,8 @@ func newAdapter() (a adaptertest.Adapter) {
 		Methods:  []string{"PURGE", "LINK", "PROPFIND", "CONNECTED"}, // Gin takes none with small letters
 		Furnish:  func(v1 adaptertest.Router) { v1.(router).group.Static("/static", ".") },
 		Wildcard: "*rest",
+
+		SeesChangedMethods: true,
 	}
 	return a
 }
