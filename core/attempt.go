@@ -9,6 +9,7 @@ import (
 
 	"github.com/auth19/idem/core/internal/attemptctx"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 )
 
 // Attempt is one execution of a handler. An adapter runs the handler with Request and into Capture, and ends it with
@@ -131,7 +132,7 @@ func (a *Attempt) Finish() *Reply {
 func (a *Attempt) Panicked(h http.Header) {
 	if reply := a.end(true); reply.result != nil && !a.capture.streaming {
 		h[a.m.cfg.Header] = a.admission.echo
-		h[HeaderResult] = reply.result
+		h[wire.HeaderResult] = reply.result
 	}
 }
 

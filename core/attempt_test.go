@@ -18,6 +18,7 @@ import (
 	"github.com/auth19/idem/core/internal/attemptctx"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/internal/mustrun"
 )
 
@@ -403,7 +404,7 @@ func TestNoContextHasATimerUntilSomebodyWaits(t *testing.T) {
 				require.True(t, within)
 				created(w, r)
 			})
-			require.Equal(t, core.ResultCreated, a.post("k-1", `{}`).Header().Get(core.HeaderResult))
+			require.Equal(t, wire.ResultCreated, a.post("k-1", `{}`).Header().Get(wire.HeaderResult))
 			require.Equal(t, tt.want, core.WaitedFor(ctx))
 		})
 	}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/auth19/idem/core/wire"
 )
 
 // replayable are the answer headers that are recorded.
@@ -31,7 +33,7 @@ func neverReplayed(name string) bool {
 	switch name {
 	case "Set-Cookie", "Set-Cookie2", "Www-Authenticate", "Proxy-Authenticate", "Authentication-Info", "Date", "Age",
 		"Retry-After", "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-		"Content-Length", HeaderReplayed, HeaderResult, HeaderProblem:
+		"Content-Length", wire.HeaderReplayed, wire.HeaderResult, wire.HeaderProblem:
 		return true
 	}
 	return strings.HasPrefix(name, "Ratelimit") || strings.HasPrefix(name, "X-Ratelimit") ||

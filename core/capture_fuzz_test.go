@@ -14,6 +14,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 )
 
 // script is what outer middleware and a handler do, a line each: "o" is a header that outer middleware sets; "s", "a"
@@ -23,7 +24,7 @@ type script []string
 func (s script) outer(h http.Header) {
 	for _, line := range s {
 		name, value, ok := s.header(line, "o")
-		if ok && !strings.EqualFold(name, core.HeaderReplayed) { // that is only the library's to say
+		if ok && !strings.EqualFold(name, wire.HeaderReplayed) { // that is only the library's to say
 			h.Add(name, value)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/wire"
 )
 
 // A handler that announces another length than it writes would have its answer broken off by net/http, while the replay
@@ -135,10 +136,10 @@ func TestHeadersAreThoseWithWhichTheAnswerBegan(t *testing.T) {
 		_, _ = w.Write([]byte(`{"id":7}`))
 		http.Error(w, "the mail was not sent", http.StatusInternalServerError)
 	})
-	for _, result := range []string{core.ResultCreated, core.ResultReused} {
+	for _, result := range []string{wire.ResultCreated, wire.ResultReused} {
 		w := a.post("k-1", `{}`)
 		require.Equal(t, http.StatusCreated, w.Code)
-		require.Equal(t, result, w.Header().Get(core.HeaderResult))
+		require.Equal(t, result, w.Header().Get(wire.HeaderResult))
 		require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 		require.Equal(t, `"7"`, w.Header().Get("Etag"))
 		require.Equal(t, `{"id":7}the mail was not sent`+"\n", w.Body.String())
@@ -151,9 +152,9 @@ func TestHeadersAreThoseWithWhichTheAnswerBegan(t *testing.T) {
 			w.Header().Set("Etag", `"of another answer"`)
 			http.Error(w, "the mail was not sent", http.StatusInternalServerError)
 		})
-		for _, result := range []string{core.ResultCreated, core.ResultReused} {
+		for _, result := range []string{wire.ResultCreated, wire.ResultReused} {
 			w := a.post("k-1", `{}`)
-			require.Equal(t, result, w.Header().Get(core.HeaderResult))
+			require.Equal(t, result, w.Header().Get(wire.HeaderResult))
 			require.Empty(t, w.Header().Values("Content-Type"))
 			require.Empty(t, w.Header().Values("Etag"))
 		}

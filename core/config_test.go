@@ -13,6 +13,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 )
 
 // park is a configuration that is right but for what a test changes.
@@ -314,7 +315,7 @@ func TestDefaults(t *testing.T) {
 		Lease: 30 * time.Second, Deadline: time.Minute, Wait: 0, MaxBody: 1 << 20, MaxAnswer: 1 << 20, KeyFormat: core.AnyKey,
 		KeyAge: 24 * time.Hour, RekeyWindow: 10 * time.Minute, MaxAttempts: 10, ResumeFor: 24 * time.Hour,
 	}}}, module.Declared())
-	require.Equal(t, "Idempotency-Key", core.DefaultHeader)
+	require.Equal(t, "Idempotency-Key", wire.HeaderKey)
 	require.Equal(t, 2*time.Second, core.DefaultRetryAfter)
 	require.Equal(t, time.Second, store.DefaultClaimTimeout)
 	require.Equal(t, 256, core.DefaultMaxWaiters)

@@ -17,15 +17,8 @@ type Description struct {
 	Profile     Profile
 	OwnProblems bool // problems have the app's own form: see [Config.RenderProblem]
 	// Routes are the guarded routes, sorted as by [Module.Declared]. Without a table there is one, with "*" as its method and
-	// pattern.
-	Routes []DescribedRoute
-}
-
-// DescribedRoute is a guarded route. Its policy also has what the users of the API need not know, the roles for instance.
-type DescribedRoute struct {
-	DeclaredRoute
-	// Problems are those that requests to the route may get, sorted by status and then by code.
-	Problems []DescribedProblem
+	// pattern. A policy also has what the users of the API need not know, the roles for instance.
+	Routes []DeclaredRoute
 }
 
 // DescribedProblem is a refusal that a route may send.
@@ -52,20 +45,19 @@ func (m *Module) Describe() Description {
 	return d
 }
 
-func (m *Module) describe(declared DeclaredRoute, r *route) DescribedRoute {
-	described := DescribedRoute{DeclaredRoute: declared}
+func (m *Module) describe(declared DeclaredRoute, r *route) DeclaredRoute {
 	for code, kind := range problemKinds {
 		if kind.on != nil && kind.on(m, r) {
 			kind = m.cfg.Profile.kind(code)
-			described.Problems = append(described.Problems, DescribedProblem{
+			declared.Problems = append(declared.Problems, DescribedProblem{
 				Code: code, Type: m.cfg.ProblemBase + string(code), Status: kind.status, Title: kind.title, Again: kind.again,
 			})
 		}
 	}
-	slices.SortFunc(described.Problems, func(a, b DescribedProblem) int {
+	slices.SortFunc(declared.Problems, func(a, b DescribedProblem) int {
 		return cmp.Or(cmp.Compare(a.Status, b.Status), cmp.Compare(a.Code, b.Code))
 	})
-	return described
+	return declared
 }
 
 // describedBy returns the headers of a problem with the address of the policy.

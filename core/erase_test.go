@@ -17,6 +17,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -112,7 +113,7 @@ func TestErase(t *testing.T) {
 		})
 		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 		again := a.post("k-1", `{}`)
-		require.Equal(t, core.ResultReused, again.Header().Get(core.HeaderResult))
+		require.Equal(t, wire.ResultReused, again.Header().Get(wire.HeaderResult))
 		erased, err := a.module.Erase(t.Context(), orderToErase)
 		require.NoError(t, err)
 		require.Equal(t, core.Erased{Records: 1}, erased)
@@ -252,7 +253,7 @@ func TestServeErase(t *testing.T) {
 		require.Equal(t, http.StatusOK, again.Code, again.Body)
 		require.JSONEq(t, `{"records":2,"open":[]}`, again.Body.String())
 		replay := a.postAs(operator, "e-1", eraseAlice)
-		require.Equal(t, core.ResultReused, replay.Header().Get(core.HeaderResult))
+		require.Equal(t, wire.ResultReused, replay.Header().Get(wire.HeaderResult))
 		require.Equal(t, again.Body.String(), replay.Body.String())
 		require.Equal(t, 2, a.runs)
 		require.Equal(t, 4, store.batches, "two, one that failed, and the third again")

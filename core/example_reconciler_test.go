@@ -10,6 +10,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 )
 
 // Run asks the app's reconciler about every unknown operation. It asks the provider for the key that the handler has
@@ -54,7 +55,7 @@ func ExampleReconciler() {
 	background.Wait()
 
 	w := post(app, "/v1/payouts", "payout-7", `{"amount":"40.00"}`)
-	fmt.Println(w.Code, w.Header().Get(core.HeaderResult), w.Body)
+	fmt.Println(w.Code, w.Header().Get(wire.HeaderResult), w.Body)
 	// Output:
 	// 504
 	// 201 reused po_7

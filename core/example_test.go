@@ -9,6 +9,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/wire"
 )
 
 // What an adapter does, for net/http: ginidem and echoidem do the same for their frameworks.
@@ -25,7 +26,7 @@ func Example() {
 	})
 	for range 2 {
 		w := post(app, "/v1/payouts", "payout-7", `{"amount":"40.00"}`)
-		fmt.Println(w.Code, w.Header().Get(core.HeaderResult), w.Body)
+		fmt.Println(w.Code, w.Header().Get(wire.HeaderResult), w.Body)
 	}
 	// Output:
 	// the provider is called with a key of 64 characters

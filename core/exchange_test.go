@@ -13,6 +13,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/wire"
 )
 
 // recycledExchange is the exchange of a framework that reuses its contexts.
@@ -28,7 +29,7 @@ type recycledExchange struct {
 
 func newRecycledExchange(body io.Reader) *recycledExchange {
 	r := httptest.NewRequest(http.MethodPost, pattern, body)
-	r.Header.Set(core.DefaultHeader, "k-1")
+	r.Header.Set(wire.HeaderKey, "k-1")
 	return &recycledExchange{countedExchange: countedExchange{w: httptest.NewRecorder(), r: r}, recycled: new(int)}
 }
 
@@ -153,7 +154,7 @@ func TestReservations(t *testing.T) {
 		customer := alice
 		customer.Roles = []string{"customer"}
 		r := httptest.NewRequest(http.MethodPost, "/pay", strings.NewReader(`{}`))
-		r.Header.Set(core.DefaultHeader, "k-1")
+		r.Header.Set(wire.HeaderKey, "k-1")
 
 		h, reply := m.ReserveFor(r, "/pay", new(int))
 		require.Nil(t, reply)
@@ -188,8 +189,8 @@ func TestReservations(t *testing.T) {
 	t.Run("the three guards in one ask for the caller and for the route once, whatever becomes of the request", func(t *testing.T) {
 		m := newModule(t, core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
 		for _, tt := range []struct{ name, key, body, result string }{
-			{"first request", "k-1", `{}`, core.ResultCreated},
-			{"replay", "k-1", `{}`, core.ResultReused},
+			{"first request", "k-1", `{}`, wire.ResultCreated},
+			{"replay", "k-1", `{}`, wire.ResultReused},
 			{"another command", "k-1", `[]`, ""},
 			{"no key", "", `{}`, ""},
 		} {
@@ -197,7 +198,7 @@ func TestReservations(t *testing.T) {
 			w := httptest.NewRecorder()
 			x := &countedExchange{w: w, r: r}
 			require.NoError(t, m.Idempotent(x), tt.name)
-			require.Equal(t, tt.result, w.Header().Get(core.HeaderResult), tt.name)
+			require.Equal(t, tt.result, w.Header().Get(wire.HeaderResult), tt.name)
 			require.Equal(t, 1, x.patterns, tt.name)
 			require.Equal(t, 1, x.principals, tt.name)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/auth19/idem/core/internal/command"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 )
 
 // Each request has a fault and all those that are checked after it.
@@ -497,13 +498,13 @@ func TestTrailersBelongToTheCommand(t *testing.T) {
 				res, err := server.Client().Do(r)
 				require.NoError(t, err)
 				require.NoError(t, res.Body.Close())
-				return res.StatusCode, res.Header.Get(core.HeaderResult)
+				return res.StatusCode, res.Header.Get(wire.HeaderResult)
 			}
 			status, said := result(http.Header{"X-Amount": {"1"}})
 			require.Equal(t, http.StatusCreated, status)
-			require.Equal(t, core.ResultCreated, said)
+			require.Equal(t, wire.ResultCreated, said)
 			_, said = result(http.Header{"X-Amount": {"1"}})
-			require.Equal(t, core.ResultReused, said)
+			require.Equal(t, wire.ResultReused, said)
 			for _, other := range []http.Header{{"X-Amount": {"2"}}, {"X-Amount": {"1"}, "X-Account": {"2"}}, nil} {
 				status, _ = result(other)
 				require.Equal(t, http.StatusConflict, status)

@@ -21,6 +21,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -189,7 +190,7 @@ func newCommand(key, body string) *http.Request {
 		content = strings.NewReader(body)
 	}
 	r := httptest.NewRequest(http.MethodPost, pattern, content)
-	r.Header.Set(core.DefaultHeader, key)
+	r.Header.Set(wire.HeaderKey, key)
 	return r
 }
 
@@ -267,7 +268,7 @@ func requireProblem(t *testing.T, w *httptest.ResponseRecorder, status int, code
 func requireCreated(t *testing.T, w *httptest.ResponseRecorder, result string) {
 	t.Helper()
 	require.Equal(t, http.StatusCreated, w.Code, w.Body)
-	require.Equal(t, result, w.Header().Get(core.HeaderResult))
+	require.Equal(t, result, w.Header().Get(wire.HeaderResult))
 }
 
 // created answers 201 with a body.

@@ -13,6 +13,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 )
 
 // past is a row of a home-grown table that is an hour old.
@@ -62,7 +63,7 @@ func TestImport(t *testing.T) {
 			require.Equal(t, "paid before", w.Body.String())
 			require.Equal(t, "text/plain", w.Header().Get("Content-Type"))
 			require.Empty(t, w.Header().Get("Set-Cookie"))
-			require.Equal(t, core.ResultReused, w.Header().Get(core.HeaderResult))
+			require.Equal(t, wire.ResultReused, w.Header().Get(wire.HeaderResult))
 		}
 		require.Zero(t, a.ran())
 		// CONTRACT S-1

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/auth19/idem/core/wire"
 )
 
 // KeyFormat says which keys a policy accepts (contract K-3). Keys are compared byte for byte in every format. So UUIDs must
@@ -141,13 +143,13 @@ func isHex(c byte) bool {
 }
 
 // keyInQuery reports whether a query contains a key, which every access log would then show (K-5). It looks for a
-// parameter with the name of DefaultHeader or of the configured header, in any case, with hyphens or underscores,
+// parameter with the name of wire.HeaderKey or of the configured header, in any case, with hyphens or underscores,
 // percent-encoded or not. It reads the raw query, because [net/url] drops parameters that it cannot parse.
 func keyInQuery(rawQuery, header string) bool {
 	// Some servers split at semicolons as well.
 	for parameter := range strings.FieldsFuncSeq(rawQuery, func(r rune) bool { return r == '&' || r == ';' }) {
 		name, _, _ := strings.Cut(parameter, "=")
-		if spells(name, DefaultHeader) || spells(name, header) {
+		if spells(name, wire.HeaderKey) || spells(name, header) {
 			return true
 		}
 	}

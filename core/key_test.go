@@ -7,9 +7,11 @@ import (
 
 	"github.com/dunglas/httpsfv"
 	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core/wire"
 )
 
-func keyHeader(lines ...string) http.Header { return http.Header{DefaultHeader: lines} }
+func keyHeader(lines ...string) http.Header { return http.Header{wire.HeaderKey: lines} }
 
 const someUUID = "0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c"
 
@@ -24,7 +26,7 @@ func TestParseKeyMissing(t *testing.T) {
 		"another one": {"Idempotency-Keys": {"k"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			key, problem := parseKey(header, DefaultHeader, AnyKey)
+			key, problem := parseKey(header, wire.HeaderKey, AnyKey)
 			require.NotNil(t, problem)
 			require.Equal(t, CodeKeyMissing, problem.Code)
 			require.Equal(t, http.StatusBadRequest, problem.Status)
@@ -56,7 +58,7 @@ func TestParseKeyValid(t *testing.T) {
 		{"longest, quoted and escaped", `"` + strings.Repeat(`\"`, 255) + `"`, strings.Repeat(`"`, 255)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			key, problem := parseKey(keyHeader(tt.value), DefaultHeader, AnyKey)
+			key, problem := parseKey(keyHeader(tt.value), wire.HeaderKey, AnyKey)
 			require.Nil(t, problem)
 			require.Equal(t, tt.key, key)
 		})
@@ -103,11 +105,11 @@ func TestParseKeyInvalid(t *testing.T) {
 		{"100 KB of backslashes", []string{`"` + strings.Repeat(`\`, 100<<10)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			key, problem := parseKey(keyHeader(tt.lines...), DefaultHeader, AnyKey)
+			key, problem := parseKey(keyHeader(tt.lines...), wire.HeaderKey, AnyKey)
 			require.NotNil(t, problem)
 			require.Equal(t, CodeKeyInvalid, problem.Code)
 			require.Equal(t, http.StatusBadRequest, problem.Status)
-			require.Contains(t, problem.Detail, DefaultHeader)
+			require.Contains(t, problem.Detail, wire.HeaderKey)
 			require.NotContains(t, problem.Detail, secret)
 			require.Less(t, len(problem.Detail), 200)
 			require.Empty(t, key)
@@ -119,7 +121,7 @@ func TestParseKeyInvalid(t *testing.T) {
 func TestParseKey(t *testing.T) {
 	t.Run("parse key UUID format", func(t *testing.T) {
 		for _, value := range []string{someUUID, `"` + someUUID + `"`} {
-			key, problem := parseKey(keyHeader(value), DefaultHeader, UUIDKey)
+			key, problem := parseKey(keyHeader(value), wire.HeaderKey, UUIDKey)
 			require.Nil(t, problem, value)
 			require.Equal(t, strings.Trim(value, `"`), key)
 		}
@@ -127,7 +129,7 @@ func TestParseKey(t *testing.T) {
 			"key-0193", strings.ReplaceAll(someUUID, "-", ""), "{" + someUUID + "}", "urn:uuid:" + someUUID, someUUID + "0",
 			someUUID[1:], "g" + someUUID[1:], strings.Replace(someUUID, "-", "0", 1), strings.Repeat("-", 36),
 		} {
-			_, problem := parseKey(keyHeader(value), DefaultHeader, UUIDKey)
+			_, problem := parseKey(keyHeader(value), wire.HeaderKey, UUIDKey)
 			require.NotNil(t, problem, value)
 			require.Equal(t, CodeKeyInvalid, problem.Code)
 			require.NotContains(t, problem.Detail, value)
@@ -137,14 +139,14 @@ func TestParseKey(t *testing.T) {
 		for _, format := range []KeyFormat{UUIDKey, TimedKey} {
 			upper := strings.ToUpper(someUUID)
 			for _, value := range []string{upper, strings.Replace(someUUID, "c", "C", 1), `"` + upper + `"`} {
-				_, problem := parseKey(keyHeader(value), DefaultHeader, format)
+				_, problem := parseKey(keyHeader(value), wire.HeaderKey, format)
 				require.NotNil(t, problem, value)
 				require.Equal(t, CodeKeyInvalid, problem.Code)
 				require.Contains(t, problem.Detail, "lower case")
 				require.NotContains(t, problem.Detail, strings.Trim(value, `"`))
 			}
 		}
-		key, problem := parseKey(keyHeader(strings.ToUpper(someUUID)), DefaultHeader, AnyKey)
+		key, problem := parseKey(keyHeader(strings.ToUpper(someUUID)), wire.HeaderKey, AnyKey)
 		require.Nil(t, problem)
 		require.Equal(t, strings.ToUpper(someUUID), key, "elsewhere a key is what the client says it is")
 	})
@@ -164,7 +166,7 @@ func TestParseKey(t *testing.T) {
 		for _, value := range []string{someUUID, `"` + someUUID + `"`} {
 			header := keyHeader(value)
 			require.Zero(t, testing.AllocsPerRun(100, func() {
-				if _, problem := parseKey(header, DefaultHeader, UUIDKey); problem != nil {
+				if _, problem := parseKey(header, wire.HeaderKey, UUIDKey); problem != nil {
 					t.Error(problem)
 				}
 			}), value)
@@ -179,37 +181,37 @@ func TestKeyInQuery(t *testing.T) {
 		header, query string
 		want          bool
 	}{
-		{DefaultHeader, "", false},
-		{DefaultHeader, "a=1&b=2", false},
-		{DefaultHeader, "a=idempotency_key", false},
-		{DefaultHeader, "a=1&b=idempotency-key=2", false},
-		{DefaultHeader, "idempotency=1&key=2", false},
-		{DefaultHeader, "idempotency_keys=1", false},
-		{DefaultHeader, "my_idempotency_key=1", false},
-		{DefaultHeader, "idempotency key=1", false},
-		{DefaultHeader, "paypal-request-id=1", false},
-		{DefaultHeader, "%", false},
-		{DefaultHeader, "&&;;==", false},
-		{DefaultHeader, "idempotency_ke%7", false},
+		{wire.HeaderKey, "", false},
+		{wire.HeaderKey, "a=1&b=2", false},
+		{wire.HeaderKey, "a=idempotency_key", false},
+		{wire.HeaderKey, "a=1&b=idempotency-key=2", false},
+		{wire.HeaderKey, "idempotency=1&key=2", false},
+		{wire.HeaderKey, "idempotency_keys=1", false},
+		{wire.HeaderKey, "my_idempotency_key=1", false},
+		{wire.HeaderKey, "idempotency key=1", false},
+		{wire.HeaderKey, "paypal-request-id=1", false},
+		{wire.HeaderKey, "%", false},
+		{wire.HeaderKey, "&&;;==", false},
+		{wire.HeaderKey, "idempotency_ke%7", false},
 
-		{DefaultHeader, "idempotency_key=1", true},
-		{DefaultHeader, "idempotency-key=1", true},
-		{DefaultHeader, "idempotency_key", true},
-		{DefaultHeader, "idempotency_key=", true},
-		{DefaultHeader, "Idempotency-Key=1", true},
-		{DefaultHeader, "IDEMPOTENCY_KEY=1", true},
-		{DefaultHeader, "a=1&idempotency_key=1&b=2", true},
-		{DefaultHeader, "idempotency%5Fkey=1", true},
-		{DefaultHeader, "idempotency%2dkey=1", true},
-		{DefaultHeader, "%69%64%65%6d%70otency_key=1", true},
+		{wire.HeaderKey, "idempotency_key=1", true},
+		{wire.HeaderKey, "idempotency-key=1", true},
+		{wire.HeaderKey, "idempotency_key", true},
+		{wire.HeaderKey, "idempotency_key=", true},
+		{wire.HeaderKey, "Idempotency-Key=1", true},
+		{wire.HeaderKey, "IDEMPOTENCY_KEY=1", true},
+		{wire.HeaderKey, "a=1&idempotency_key=1&b=2", true},
+		{wire.HeaderKey, "idempotency%5Fkey=1", true},
+		{wire.HeaderKey, "idempotency%2dkey=1", true},
+		{wire.HeaderKey, "%69%64%65%6d%70otency_key=1", true},
 
 		// what net/url cannot parse, and drops
-		{DefaultHeader, "idempotency_key=%zz", true},
-		{DefaultHeader, "a=%zz&idempotency_key=1", true},
-		{DefaultHeader, "a=1;idempotency_key=1", true},
-		{DefaultHeader, "idempotency_key;a=1", true},
-		{DefaultHeader, "idempotency_key%zz=1", true},
-		{DefaultHeader, "idempotency_key%=1", true},
+		{wire.HeaderKey, "idempotency_key=%zz", true},
+		{wire.HeaderKey, "a=%zz&idempotency_key=1", true},
+		{wire.HeaderKey, "a=1;idempotency_key=1", true},
+		{wire.HeaderKey, "idempotency_key;a=1", true},
+		{wire.HeaderKey, "idempotency_key%zz=1", true},
+		{wire.HeaderKey, "idempotency_key%=1", true},
 
 		{paypal, "paypal-request-id=1", true},
 		{paypal, "paypal_request_id=1", true},
@@ -224,7 +226,7 @@ func TestKeyInQuery(t *testing.T) {
 func TestKeyInQueryAllocations(t *testing.T) {
 	for _, query := range []string{"", "limit=10&cursor=abc%20def"} {
 		require.Zero(t, testing.AllocsPerRun(100, func() {
-			if keyInQuery(query, DefaultHeader) {
+			if keyInQuery(query, wire.HeaderKey) {
 				t.Error("no key in there")
 			}
 		}), query)
@@ -235,7 +237,7 @@ func TestKeyInQueryAllocations(t *testing.T) {
 // key's own rules allow. Everything else a structured field may be is either refused or, bare, the key as it stands.
 func requireStructuredFieldAgrees(t *testing.T, value string) {
 	t.Helper()
-	key, problem := parseKey(keyHeader(value), DefaultHeader, AnyKey)
+	key, problem := parseKey(keyHeader(value), wire.HeaderKey, AnyKey)
 	trimmed := strings.Trim(value, " \t")
 	if !strings.HasPrefix(trimmed, `"`) {
 		if problem == nil {
@@ -284,7 +286,7 @@ func FuzzParseKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value string) {
 		requireStructuredFieldAgrees(t, value)
 
-		key, problem := parseKey(keyHeader(value), DefaultHeader, AnyKey)
+		key, problem := parseKey(keyHeader(value), wire.HeaderKey, AnyKey)
 		if problem != nil {
 			require.Empty(t, key)
 			require.Contains(t, []Code{CodeKeyMissing, CodeKeyInvalid}, problem.Code)
@@ -294,12 +296,12 @@ func FuzzParseKey(f *testing.F) {
 		require.NotContains(t, key, " ")
 		quoted, err := httpsfv.Marshal(httpsfv.NewItem(key)) // refuses all but printable ASCII
 		require.NoError(t, err)
-		again, problem := parseKey(keyHeader(quoted), DefaultHeader, AnyKey)
+		again, problem := parseKey(keyHeader(quoted), wire.HeaderKey, AnyKey)
 		require.Nil(t, problem)
 		require.Equal(t, key, again)
 
 		if key[0] != '"' && !strings.Contains(key, ",") {
-			again, problem = parseKey(keyHeader(key), DefaultHeader, AnyKey)
+			again, problem = parseKey(keyHeader(key), wire.HeaderKey, AnyKey)
 			require.Nil(t, problem)
 			require.Equal(t, key, again)
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 )
 
 // Config configures a [Module]. Store is required. Without Routes, Policy.Recovery is required.
@@ -125,7 +126,7 @@ type Module struct {
 // New checks the configuration and returns a module. It starts no goroutine and sends nothing to the database. The error
 // names the fields that are wrong, and says how to correct them. Without a Store it names only that.
 func New(cfg Config) (*Module, error) {
-	cfg.Header = cmp.Or(cfg.Header, DefaultHeader)
+	cfg.Header = cmp.Or(cfg.Header, wire.HeaderKey)
 	cfg.RetryAfter = cmp.Or(cfg.RetryAfter, defaultRetryAfter)
 	cfg.ClaimTimeout = cmp.Or(cfg.ClaimTimeout, store.DefaultClaimTimeout)
 	cfg.MaxWaiters = cmp.Or(cfg.MaxWaiters, defaultMaxWaiters)
@@ -301,6 +302,9 @@ func (m *Module) Declared() []DeclaredRoute {
 type DeclaredRoute struct {
 	Method, Pattern string
 	Policy          Policy
+	// Problems are those that requests to the route may get, sorted by status and then by code. Only [Module.Describe] fills
+	// them in.
+	Problems []DescribedProblem
 }
 
 // Guarded reports whether requests need a key.

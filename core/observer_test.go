@@ -24,6 +24,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 )
 
 // logInto returns a log of the given level, without the time.
@@ -416,7 +417,7 @@ func TestEventsSayHowLongARepeatWaited(t *testing.T) {
 			time.Sleep(5 * second)
 			close(release)
 		}()
-		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get(core.HeaderResult))
+		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get(wire.HeaderResult))
 		took := time.Since(begun)
 		for _, e := range a.events {
 			if e.Kind == core.EventReplayed {

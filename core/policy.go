@@ -17,14 +17,13 @@ import (
 
 // Defaults of the contract. A zero field of [Policy] or [Config] means its default.
 const (
-	DefaultHeader           = "Idempotency-Key" // Config.Header (K-7)
-	defaultInvalidRetention = 6 * time.Hour     // Policy.InvalidRetention
-	defaultMaxAnswer        = 1 << 20           // Policy.MaxAnswer, 1 MiB
-	defaultMaxWaiters       = 256               // Config.MaxWaiters (M-2)
-	defaultRetryAfter       = 2 * time.Second   // Config.RetryAfter
-	defaultResumeFor        = 24 * time.Hour    // Policy.ResumeFor
-	defaultSweepEvery       = time.Minute       // Config.SweepEvery (T-3)
-	defaultSweepBatch       = 500               // Config.SweepBatch, records (T-3)
+	defaultInvalidRetention = 6 * time.Hour   // Policy.InvalidRetention
+	defaultMaxAnswer        = 1 << 20         // Policy.MaxAnswer, 1 MiB
+	defaultMaxWaiters       = 256             // Config.MaxWaiters (M-2)
+	defaultRetryAfter       = 2 * time.Second // Config.RetryAfter
+	defaultResumeFor        = 24 * time.Hour  // Policy.ResumeFor
+	defaultSweepEvery       = time.Minute     // Config.SweepEvery (T-3)
+	defaultSweepBatch       = 500             // Config.SweepBatch, records (T-3)
 )
 
 // Bounds of the contract.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 )
 
 // Code names a kind of problem. It is stable: clients may switch on it (contract P-1).
@@ -208,7 +209,7 @@ func (p *Problem) Reply() *Reply {
 	if err != nil { // cannot happen: a problem has only strings and numbers
 		body = []byte(`{"type":"about:blank","status":` + strconv.Itoa(p.Status) + `}`)
 	}
-	h := http.Header{"Content-Type": {problemType}, "Cache-Control": {"no-store"}, HeaderProblem: {string(p.Code)}}
+	h := http.Header{"Content-Type": {problemType}, "Cache-Control": {"no-store"}, wire.HeaderProblem: {string(p.Code)}}
 	if p.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
@@ -216,7 +217,7 @@ func (p *Problem) Reply() *Reply {
 		h.Set("Retry-After", inSeconds(p.RetryAfter))
 	}
 	if p.unknown {
-		h.Set(HeaderResult, ResultUnknown)
+		h.Set(wire.HeaderResult, wire.ResultUnknown)
 	}
 	return &Reply{Status: p.Status, Header: h, Body: append(body, '\n')}
 }

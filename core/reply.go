@@ -4,23 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-)
 
-// The headers of an answer. All answers to a request with a valid key also echo the key's header.
-const (
-	// HeaderReplayed is "true" on a replay (M-3).
-	HeaderReplayed = "Idempotent-Replayed"
-	// HeaderResult is one of the four results below (M-3, R-2).
-	HeaderResult = "Idempotency-Result"
-	// HeaderProblem is the code of a problem. Only this library sends it: what a handler writes under this name, or under
-	// the two above, is dropped. So a client can tell a problem of the guards from one that a handler passes on (C-7).
-	HeaderProblem = "Idempotency-Problem"
-
-	ResultCreated = "created" // this answer is the first, and it is recorded
-	ResultReused  = "reused"  // this answer is a replay
-	ResultUnknown = "unknown" // the command may have been applied; with a new key it could be applied again
-	// ResultNotApplied is the result of a 4xx of a handler that has proven that nothing was applied: its key is free.
-	ResultNotApplied = "not_applied"
+	"github.com/auth19/idem/core/wire"
 )
 
 // Reply is a complete answer that is to be sent.
@@ -38,18 +23,18 @@ type Reply struct {
 }
 
 var (
-	resultCreated = []string{ResultCreated}
-	resultReused  = []string{ResultReused}
-	resultUnknown = []string{ResultUnknown}
+	resultCreated = []string{wire.ResultCreated}
+	resultReused  = []string{wire.ResultReused}
+	resultUnknown = []string{wire.ResultUnknown}
 	replayedTrue  = []string{"true"}
 
-	resultNotApplied = []string{ResultNotApplied}
+	resultNotApplied = []string{wire.ResultNotApplied}
 )
 
 // isOurs reports whether only this library may send a header, in whatever case its name is spelled: a map of headers holds
 // any spelling, and on the wire they are the same.
 func isOurs(name string) bool {
-	for _, ours := range [...]string{HeaderReplayed, HeaderResult, HeaderProblem} {
+	for _, ours := range [...]string{wire.HeaderReplayed, wire.HeaderResult, wire.HeaderProblem} {
 		if len(name) == len(ours) && strings.EqualFold(name, ours) {
 			return true
 		}
@@ -79,13 +64,13 @@ func (r *Reply) WriteTo(w http.ResponseWriter) error {
 		h[r.keyName] = r.key
 	}
 	if r.result != nil {
-		h[HeaderResult] = r.result
+		h[wire.HeaderResult] = r.result
 	}
 	if r.problem != "" {
-		h[HeaderProblem] = []string{string(r.problem)}
+		h[wire.HeaderProblem] = []string{string(r.problem)}
 	}
 	if r.replay {
-		h[HeaderReplayed] = replayedTrue
+		h[wire.HeaderReplayed] = replayedTrue
 	}
 	w.WriteHeader(r.Status)
 	if len(r.Body) == 0 {

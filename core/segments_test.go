@@ -13,6 +13,7 @@ import (
 	"github.com/auth19/idem/core/internal/attemptctx"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 )
 
 // sealing is a store that writes down what is sealed, and in which order calls leave.
@@ -133,7 +134,7 @@ func TestSegmentsThatAreLost(t *testing.T) {
 				require.NotContains(t, store.log.all(), "ship")
 				recorded := status == http.StatusPaymentRequired && !behindCall
 				require.Equal(t, recorded, first.Header().Get("Idempotency-Result") == "created")
-				require.Equal(t, behindCall, first.Header().Get("Idempotency-Result") == core.ResultUnknown)
+				require.Equal(t, behindCall, first.Header().Get("Idempotency-Result") == wire.ResultUnknown)
 				require.Equal(t, recorded, a.post("k-1", `{}`).Header().Get("Idempotency-Result") == "reused")
 			}
 		}

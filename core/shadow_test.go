@@ -16,6 +16,7 @@ import (
 	"github.com/auth19/idem/core/adapter"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 )
 
 // inShadow is a policy in shadow for a day.
@@ -79,7 +80,7 @@ func TestShadow(t *testing.T) {
 			w := a.post(test.key, test.body, test.edits...)
 			require.Equal(t, http.StatusCreated, w.Code)
 			require.Equal(t, before+1, seen)
-			require.Empty(t, w.Header().Get(core.HeaderResult))
+			require.Empty(t, w.Header().Get(wire.HeaderResult))
 			require.Empty(t, w.Header().Get("Idempotency-Key"))
 			told := a.requireTold(t, test.told...)
 			last := told[len(told)-1]
@@ -143,8 +144,8 @@ func TestShadowAndItsEnd(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		require.Empty(t, a.module.Shadowed())
 		requireProblem(t, a.post("", ""), http.StatusBadRequest, core.CodeKeyMissing)
-		require.Equal(t, core.ResultCreated, a.post("key-1", "").Header().Get(core.HeaderResult))
-		require.Equal(t, core.ResultReused, a.post("key-1", "").Header().Get(core.HeaderResult))
+		require.Equal(t, wire.ResultCreated, a.post("key-1", "").Header().Get(wire.HeaderResult))
+		require.Equal(t, wire.ResultReused, a.post("key-1", "").Header().Get(wire.HeaderResult))
 	})
 	// A request that began in shadow stays there: no guard claims a key that the one before has not checked.
 	inBubble(t, "shadow ends between guards", func(t *testing.T) {
@@ -296,28 +297,28 @@ func TestRekey(t *testing.T) {
 		store := newFaultyWatcher(memstore.New())
 		store.on("sight", func(context.Context) error { panic("nobody asked for it") })
 		a := newApp(t, core.Config{Store: store}, created)
-		requireCreated(t, a.post("key-1", order), core.ResultCreated)
-		requireCreated(t, a.post("key-2", order), core.ResultCreated)
+		requireCreated(t, a.post("key-1", order), wire.ResultCreated)
+		requireCreated(t, a.post("key-2", order), wire.ResultCreated)
 		require.Equal(t, 2, a.ran())
 	})
 	inBubble(t, "rekey report", func(t *testing.T) {
 		a := newApp(t, core.Config{Policy: rekeyPolicy(core.RekeyReport)}, created)
-		requireCreated(t, a.post("key-1", order), core.ResultCreated)
+		requireCreated(t, a.post("key-1", order), wire.ResultCreated)
 		a.requireTold(t, "claimed", "completed")
 		time.Sleep(time.Second)
-		requireCreated(t, a.post("key-2", order), core.ResultCreated)
+		requireCreated(t, a.post("key-2", order), wire.ResultCreated)
 		e := a.requireTold(t, "suspected_duplicate", "claimed", "completed")[0]
 		require.Equal(t, core.Scoping{}.RecordID(alice, "key-2"), e.Operation)
 		require.Equal(t, core.Scoping{}.RecordID(alice, "key-1"), e.Earlier)
-		requireCreated(t, a.post("key-2", order), core.ResultReused)
-		requireCreated(t, a.post("key-1", order), core.ResultReused)
+		requireCreated(t, a.post("key-2", order), wire.ResultReused)
+		requireCreated(t, a.post("key-1", order), wire.ResultReused)
 		a.requireTold(t, "replayed", "replayed")
-		requireCreated(t, a.postAs(core.Principal{Issuer: alice.Issuer, Subject: "bob"}, "key-1", order), core.ResultCreated)
+		requireCreated(t, a.postAs(core.Principal{Issuer: alice.Issuer, Subject: "bob"}, "key-1", order), wire.ResultCreated)
 		a.requireTold(t, "claimed", "completed")
 	})
 	inBubble(t, "rekey refuse", func(t *testing.T) {
 		a := newApp(t, core.Config{Policy: rekeyPolicy(core.RekeyRefuse)}, created)
-		requireCreated(t, a.post("key-1", order), core.ResultCreated)
+		requireCreated(t, a.post("key-1", order), wire.ResultCreated)
 		for range 2 { // a repeat of what was refused is refused again
 			time.Sleep(time.Minute)
 			w := a.post("key-2", order)
@@ -327,31 +328,31 @@ func TestRekey(t *testing.T) {
 			require.Equal(t, "key-2", w.Header().Get("Idempotency-Key"))
 		}
 		require.Equal(t, 1, a.ran())
-		requireCreated(t, a.post("key-1", order), core.ResultReused)
+		requireCreated(t, a.post("key-1", order), wire.ResultReused)
 		requireProblem(t, a.post("key-1", `{"amount":2}`), http.StatusConflict, core.CodeKeyReused)
-		requireCreated(t, a.post("key-3", `{"amount":2}`), core.ResultCreated) // another command
+		requireCreated(t, a.post("key-3", `{"amount":2}`), wire.ResultCreated) // another command
 
 		// Nobody is refused for longer than the window, however often he comes.
 		time.Sleep(core.DefaultRekeyWindow - 2*time.Minute)
-		requireCreated(t, a.post("key-4", order), core.ResultCreated)
+		requireCreated(t, a.post("key-4", order), wire.ResultCreated)
 		time.Sleep(time.Second)
 		requireProblem(t, a.post("key-2", order), http.StatusConflict, core.CodeSuspectedDuplicate)
-		requireCreated(t, a.post("key-4", order), core.ResultReused)
+		requireCreated(t, a.post("key-4", order), wire.ResultReused)
 	})
 	t.Run("a key that is free again is no other key: the command that came to nothing may be repeated with it", func(t *testing.T) {
 		a := newApp(t, core.Config{Policy: rekeyPolicy(core.RekeyRefuse)}, notApplied(status(http.StatusServiceUnavailable)))
 		require.Equal(t, http.StatusServiceUnavailable, a.post("key-1", order).Code)
 		a.handler = created
-		requireCreated(t, a.post("key-1", order), core.ResultCreated)
+		requireCreated(t, a.post("key-1", order), wire.ResultCreated)
 	})
 	inBubble(t, "what ran before refusing was switched on is replayed", func(t *testing.T) {
 		store := memstore.New()
 		reports := newApp(t, core.Config{Store: store, Policy: rekeyPolicy(core.RekeyReport)}, created)
 		refuses := newApp(t, core.Config{Store: store, Policy: rekeyPolicy(core.RekeyRefuse)}, created)
-		requireCreated(t, reports.post("key-1", order), core.ResultCreated)
+		requireCreated(t, reports.post("key-1", order), wire.ResultCreated)
 		time.Sleep(time.Second)
-		requireCreated(t, reports.post("key-2", order), core.ResultCreated)
-		requireCreated(t, refuses.post("key-2", order), core.ResultReused)
+		requireCreated(t, reports.post("key-2", order), wire.ResultCreated)
+		requireCreated(t, refuses.post("key-2", order), wire.ResultReused)
 		require.Equal(t, []core.EventKind{core.EventReplayed}, refuses.kinds())
 	})
 	t.Run("rekey without store", func(t *testing.T) {
@@ -367,7 +368,7 @@ func TestRekey(t *testing.T) {
 				require.Equal(t, "2", w.Header().Get("Retry-After"))
 				require.Zero(t, a.ran())
 			} else {
-				requireCreated(t, w, core.ResultCreated)
+				requireCreated(t, w, wire.ResultCreated)
 			}
 		}
 	})

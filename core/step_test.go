@@ -20,6 +20,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/internal/mustrun"
 )
 
@@ -268,7 +269,7 @@ func TestResultsOfSteps(t *testing.T) {
 				w := a.post("k-1", `{}`)
 				require.Equal(t, http.StatusConflict, w.Code)
 				require.Contains(t, a.kinds(), core.EventYielded, "the step is unfinished: its 4xx is not recorded")
-				require.Equal(t, core.ResultUnknown, w.Header().Get(core.HeaderResult), "and it does not pass for an answer")
+				require.Equal(t, wire.ResultUnknown, w.Header().Get(wire.HeaderResult), "and it does not pass for an answer")
 			})
 		}
 		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {

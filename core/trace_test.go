@@ -15,6 +15,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 )
 
 // traces is a core.Tracer that finds the trace in the context, as a tracing library does, and notes what it is told.
@@ -105,7 +106,7 @@ func TestTraces(t *testing.T) {
 		require.Equal(t, http.StatusBadGateway, a.post("k", `{}`, inTrace(someTrace)).Code)
 		status = http.StatusCreated
 		require.Equal(t, http.StatusCreated, a.post("k", `{}`, inTrace(other)).Code)
-		require.Equal(t, "reused", a.post("k", `{}`, inTrace(someTrace)).Header().Get(core.HeaderResult))
+		require.Equal(t, "reused", a.post("k", `{}`, inTrace(someTrace)).Header().Get(wire.HeaderResult))
 		rec := find(t, store, "k")
 		require.Equal(t, other, rec.Traceparent)
 	})

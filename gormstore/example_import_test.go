@@ -10,6 +10,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -74,7 +75,7 @@ func ExampleNew_import() {
 	fmt.Println("added:", imported.Added)
 	for _, key := range []string{"paid", "cut-off"} {
 		w := examplePost(idem, key, func(http.ResponseWriter, *http.Request) { fmt.Println("it ran a second time") })
-		fmt.Println(key, w.Code, w.Header().Get(core.HeaderResult))
+		fmt.Println(key, w.Code, w.Header().Get(wire.HeaderResult))
 	}
 	// Output:
 	// added: 2

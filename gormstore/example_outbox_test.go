@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -64,7 +65,7 @@ func Example_outbox() {
 			must(bookWithEvent(r.Context()))
 			w.WriteHeader(status) // a 500 undoes booking and event
 		})
-		fmt.Printf("%d %q\n", w.Code, w.Header().Get(core.HeaderResult))
+		fmt.Printf("%d %q\n", w.Code, w.Header().Get(wire.HeaderResult))
 	}
 	for range 2 {
 		must(publishOutbox(db, func(event OutboxEvent) error {

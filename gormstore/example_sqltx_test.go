@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -38,7 +39,7 @@ func ExampleSQLTx() {
 			}
 			w.WriteHeader(http.StatusCreated)
 		})
-		fmt.Println(w.Code, w.Header().Get(core.HeaderResult))
+		fmt.Println(w.Code, w.Header().Get(wire.HeaderResult))
 	}
 	var rows int64
 	must(db.Table("entries").Count(&rows).Error)

@@ -14,6 +14,7 @@ import (
 	"gorm.io/gorm/logger"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -55,7 +56,7 @@ func Example() {
 		w := examplePost(idem, request.key, book(request.status))
 		var rows int64
 		must(db.Model(&Booking{}).Count(&rows).Error)
-		fmt.Printf("%s: %d %q, rows: %d\n", request.key, w.Code, w.Header().Get(core.HeaderResult), rows)
+		fmt.Printf("%s: %d %q, rows: %d\n", request.key, w.Code, w.Header().Get(wire.HeaderResult), rows)
 	}
 	// Output:
 	// a: 402 "created", rows: 0

@@ -14,6 +14,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 )
 
 // App is an app under test, with what the suite has to know about it.
@@ -127,7 +128,7 @@ func takesMultipart(r Route) bool {
 
 func (a App) withDefaults() App {
 	a.URL = strings.TrimSuffix(a.URL, "/")
-	a.Header = http.CanonicalHeaderKey(cmp.Or(a.Header, core.DefaultHeader))
+	a.Header = http.CanonicalHeaderKey(cmp.Or(a.Header, wire.HeaderKey))
 	a.Routes = slices.Clone(a.Routes)
 	for i := range a.Routes {
 		r := &a.Routes[i]

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 var bodyChecks = []check{
@@ -103,7 +104,7 @@ func invalidJSONIsRefused(p *probe) {
 		a := p.repeats(r.withBody(invalid))
 		require.True(p, a.status >= 400 && a.status < 500, "the body %q: want 4xx, got %d", invalid, a.status)
 		p.requireEffects(before, 0)
-		if a.header.Get(core.HeaderResult) == core.ResultCreated {
+		if a.header.Get(wire.HeaderResult) == wire.ResultCreated {
 			p.reused(r) // the mended body is another command
 		}
 	}
@@ -115,7 +116,7 @@ func deepJSONIsCompared(p *probe) {
 	bare := p.valid()
 	deep := bare.withBody(withMember(bare.body, strings.Repeat("[", depth)+strings.Repeat("]", depth)))
 	a := p.repeats(deep)
-	if a.header.Get(core.HeaderResult) == core.ResultCreated {
+	if a.header.Get(wire.HeaderResult) == wire.ResultCreated {
 		p.reused(bare.withBody(withMember(bare.body, strings.Repeat("[", depth)+"1"+strings.Repeat("]", depth))))
 		p.reused(bare)
 	}
@@ -141,18 +142,18 @@ func (p *probe) repeats(r request) answer {
 	first := p.send(r)
 	require.Less(p, first.status, 500, "the status of bad input")
 	p.requireNotUnknown(first)
-	if first.header.Get(core.HeaderResult) == core.ResultCreated {
+	if first.header.Get(wire.HeaderResult) == wire.ResultCreated {
 		p.requireRecorded(first)
 		p.replays(first, r)
 		return first
 	}
 	again := p.send(r)
 	require.Equal(p, first.status, again.status, "the status of the same bad input")
-	require.Empty(p, again.header.Get(core.HeaderReplayed), "nothing was recorded, and yet it is replayed")
+	require.Empty(p, again.header.Get(wire.HeaderReplayed), "nothing was recorded, and yet it is replayed")
 	return first
 }
 
 func (p *probe) requireNotUnknown(a answer) {
 	p.Helper()
-	require.NotEqual(p, core.ResultUnknown, a.header.Get(core.HeaderResult), "%s of bad input", core.HeaderResult)
+	require.NotEqual(p, wire.ResultUnknown, a.header.Get(wire.HeaderResult), "%s of bad input", wire.HeaderResult)
 }

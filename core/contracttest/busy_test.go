@@ -17,6 +17,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/contracttest"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 )
 
 // An exported suite runs on other people's machines. Where the store is too busy for all that comes at once, nothing is
@@ -48,7 +49,7 @@ func TestAStoreThatIsTooBusy(t *testing.T) {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				rec := httptest.NewRecorder()
 				next.ServeHTTP(rec, r)
-				if _, again := told.LoadOrStore(r.Header.Get(core.DefaultHeader), true); !again {
+				if _, again := told.LoadOrStore(r.Header.Get(wire.HeaderKey), true); !again {
 					_ = core.NewProblem(core.CodeStoreUnavailable, "").Reply().WriteTo(w)
 					return
 				}

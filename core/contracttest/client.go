@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 // request is a request as a check wants it. It is copied to make variations of it.
@@ -100,7 +101,7 @@ const pause = 20 * time.Millisecond
 
 // isBusy reports whether the guards have refused a request because the store did not answer in time.
 func (a answer) isBusy() bool {
-	return a.status == http.StatusServiceUnavailable && a.header.Get(core.HeaderProblem) == string(core.CodeStoreUnavailable)
+	return a.status == http.StatusServiceUnavailable && a.header.Get(wire.HeaderProblem) == string(core.CodeStoreUnavailable)
 }
 
 // try sends r. The error says that no whole answer came.

@@ -18,6 +18,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/contracttest"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/ginidem"
 )
 
@@ -140,8 +141,8 @@ func asking(change func(r *http.Request)) fault {
 // ofKeys changes keys.
 func ofKeys(change func(key string) string) fault {
 	return asking(func(r *http.Request) {
-		if key := r.Header.Get(core.DefaultHeader); key != "" {
-			r.Header[core.DefaultHeader][0] = change(key)
+		if key := r.Header.Get(wire.HeaderKey); key != "" {
+			r.Header[wire.HeaderKey][0] = change(key)
 		}
 	})
 }
@@ -209,7 +210,7 @@ func isMoney(r *http.Request) bool {
 		(strings.HasSuffix(r.URL.Path, "/payments") || strings.HasSuffix(r.URL.Path, "/receipts"))
 }
 
-func noKey(r *http.Request) bool { return r.Header.Get(core.DefaultHeader) == "" }
+func noKey(r *http.Request) bool { return r.Header.Get(wire.HeaderKey) == "" }
 
 func rolesInside(b *bank) []gin.HandlerFunc {
 	return append(guards(b), func(c *gin.Context) {
@@ -225,7 +226,7 @@ func rolesInside(b *bank) []gin.HandlerFunc {
 func mapOfAnswers(b *bank) []gin.HandlerFunc {
 	var answers sync.Map
 	return []gin.HandlerFunc{ginidem.JWTGuard(b.verifier), func(c *gin.Context) {
-		key := c.GetHeader(core.DefaultHeader)
+		key := c.GetHeader(wire.HeaderKey)
 		if recorded, ok := answers.Load(key); ok {
 			answer := recorded.(*httptest.ResponseRecorder)
 			c.Data(answer.Code, answer.Header().Get("Content-Type"), answer.Body.Bytes())

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 var hashChecks = []check{
@@ -135,7 +135,7 @@ func (p *probe) carry(value string) (first answer, sent, bare request) {
 	bare = p.valid()
 	sent = bare.withBody(withMember(bare.body, value))
 	first = p.send(sent)
-	require.Equal(p, core.ResultCreated, first.header.Get(core.HeaderResult),
+	require.Equal(p, wire.ResultCreated, first.header.Get(wire.HeaderResult),
 		"a body with the member %q more; where the handler refuses members that it does not know, set Route.Strict", extra)
 	p.requireRecorded(first)
 	return first, sent, bare

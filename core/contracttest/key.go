@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 var keyChecks = []check{
@@ -156,9 +157,9 @@ func keyInURLIsRefused(p *probe) {
 // CONTRACT K-7
 func headerHasItsName(p *probe) {
 	r := p.valid()
-	if textproto.CanonicalMIMEHeaderKey(core.DefaultHeader) != p.Header {
+	if textproto.CanonicalMIMEHeaderKey(wire.HeaderKey) != p.Header {
 		other := r.withKey()
-		other.header = http.Header{core.DefaultHeader: r.keys}
+		other.header = http.Header{wire.HeaderKey: r.keys}
 		p.refused(other, core.CodeKeyMissing)
 	}
 	p.replays(p.apply(r), r)

@@ -22,6 +22,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/contracttest"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/ginidem"
 )
 
@@ -62,7 +63,7 @@ var mutants = []struct {
 	})},
 	{"roles are for the handler", "O-1 O-3", all(policies(func(p *core.Policy) { p.Roles = nil }), guarded(rolesInside))},
 	{"the key before the caller", "O-1", refusing(core.CodeKeyInvalid, func(r *http.Request) bool {
-		return isMoney(r) && len(r.Header[core.DefaultHeader]) > 1
+		return isMoney(r) && len(r.Header[wire.HeaderKey]) > 1
 	})},
 	{"bad tokens are told in plain text", "M-7 M-8 O-1 O-2", answering(func(_ []byte, a *httptest.ResponseRecorder) {
 		if a.Code == http.StatusUnauthorized {
@@ -72,8 +73,8 @@ var mutants = []struct {
 
 	// Its key.
 	{"a key is made where there is none", "K-1 O-1", asking(func(r *http.Request) {
-		if isMoney(r) && strings.TrimSpace(strings.Join(r.Header[core.DefaultHeader], "")) == "" {
-			r.Header.Set(core.DefaultHeader, "4a8fb1c6-7d0d-4f6c-9d5e-"+strings.ToLower(rand.Text()[:12]))
+		if isMoney(r) && strings.TrimSpace(strings.Join(r.Header[wire.HeaderKey], "")) == "" {
+			r.Header.Set(wire.HeaderKey, "4a8fb1c6-7d0d-4f6c-9d5e-"+strings.ToLower(rand.Text()[:12]))
 		}
 	})},
 	{"a quoted key with parameters", "K-2", ofKeys(func(key string) string {
@@ -95,7 +96,7 @@ var mutants = []struct {
 		return key
 	})},
 	{"a comma in a bare key", "K-3 K-4", asking(func(r *http.Request) {
-		if lines := r.Header[core.DefaultHeader]; len(lines) == 1 && lines[0] != "" && lines[0][0] != '"' {
+		if lines := r.Header[wire.HeaderKey]; len(lines) == 1 && lines[0] != "" && lines[0][0] != '"' {
 			lines[0] = strings.ReplaceAll(lines[0], ",", "")
 		}
 	})},
@@ -104,8 +105,8 @@ var mutants = []struct {
 	{"keys without a time", "T-6", all(timed, policies(func(p *core.Policy) { p.KeyFormat = core.UUIDKey }))},
 	{"old keys may be sent again", "T-6", all(timed, answering(retryAfter("key_too_old")))},
 	{"two headers are joined", "K-4 O-1 P-1", asking(func(r *http.Request) {
-		if lines := r.Header[core.DefaultHeader]; len(lines) > 1 {
-			r.Header.Set(core.DefaultHeader, strings.Join(lines, ""))
+		if lines := r.Header[wire.HeaderKey]; len(lines) > 1 {
+			r.Header.Set(wire.HeaderKey, strings.Join(lines, ""))
 		}
 	})},
 	{"keys in the URL", "K-5", asking(func(r *http.Request) {
@@ -115,7 +116,7 @@ var mutants = []struct {
 		}
 	})},
 	{"keys in the log", "K-6", logging(func(b *bank, r *http.Request) {
-		b.log.printf("%s %s\n", r.URL.Path, r.Header.Get(core.DefaultHeader))
+		b.log.printf("%s %s\n", r.URL.Path, r.Header.Get(wire.HeaderKey))
 	})},
 	{"tokens in the log", "K-6", logging(func(b *bank, r *http.Request) { b.log.printf("%q\n", r.Header["Authorization"]) })},
 	{"bodies in the log", "K-6", logging(func(b *bank, r *http.Request) {
@@ -125,7 +126,7 @@ var mutants = []struct {
 	})},
 	{"the default header as well", "K-7", all(func(m *mutant) { m.header = "Payment-Key" }, asking(func(r *http.Request) {
 		if r.Header["Payment-Key"] == nil {
-			r.Header["Payment-Key"] = r.Header[core.DefaultHeader]
+			r.Header["Payment-Key"] = r.Header[wire.HeaderKey]
 		}
 	}))},
 	{"safe methods need keys", "K-8", refusing(core.CodeKeyMissing, func(r *http.Request) bool {
@@ -195,10 +196,10 @@ var mutants = []struct {
 		}
 	})},
 	{"replays are not marked", "M-3 M-6 ...", answering(func(_ []byte, a *httptest.ResponseRecorder) {
-		a.Header().Del(core.HeaderReplayed)
+		a.Header().Del(wire.HeaderReplayed)
 	})},
 	{"headers are not recorded", "M-3 M-6 ...", answering(func(_ []byte, a *httptest.ResponseRecorder) {
-		if a.Header().Get(core.HeaderReplayed) != "" {
+		if a.Header().Get(wire.HeaderReplayed) != "" {
 			a.Header().Del("Location")
 		}
 	})},

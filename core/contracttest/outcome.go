@@ -4,6 +4,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 var outcomeChecks = []check{
@@ -35,8 +36,8 @@ func failureRollsBack(p *probe) {
 	for range 2 { // the second runs again
 		a := p.send(r)
 		require.GreaterOrEqual(p, a.status, 500, "the status of a command of Route.Fails")
-		require.Empty(p, a.header.Get(core.HeaderResult), "%s of what was rolled back", core.HeaderResult)
-		require.Empty(p, a.header.Get(core.HeaderReplayed), "%s of what was rolled back", core.HeaderReplayed)
+		require.Empty(p, a.header.Get(wire.HeaderResult), "%s of what was rolled back", wire.HeaderResult)
+		require.Empty(p, a.header.Get(wire.HeaderReplayed), "%s of what was rolled back", wire.HeaderReplayed)
 		p.requireEffects(before, 0)
 	}
 	p.apply(p.other(r))
@@ -48,7 +49,7 @@ func failureIsParked(p *probe) {
 	r := p.command(p.Fails)
 	first := p.send(r)
 	require.GreaterOrEqual(p, first.status, 500, "the status of a command of Route.Fails")
-	require.Equal(p, core.ResultUnknown, first.header.Get(core.HeaderResult), "%s of an unknown outcome", core.HeaderResult)
+	require.Equal(p, wire.ResultUnknown, first.header.Get(wire.HeaderResult), "%s of an unknown outcome", wire.HeaderResult)
 	p.requireEcho(first)
 	for range 2 {
 		found := p.refused(r, core.CodeOutcomeUnknown)
@@ -68,7 +69,7 @@ func failureGoesOn(p *probe) {
 	before := p.effects()
 	failed := p.send(r)
 	require.GreaterOrEqual(p, failed.status, 500, "the status of the first attempt of a command of Route.Fails")
-	if failed.header.Get(core.HeaderResult) == core.ResultUnknown {
+	if failed.header.Get(wire.HeaderResult) == wire.ResultUnknown {
 		require.NotEmpty(p, failed.header.Get("Retry-After"), "Retry-After of what can go on")
 	}
 	p.reused(p.other(r))

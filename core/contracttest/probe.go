@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 // patience bounds every wait for the app.
@@ -106,8 +107,8 @@ func (p *probe) requireRecorded(a answer) {
 	p.Helper()
 	p.about(a)
 	require.Less(p, a.status, 500, "the status of a command that was carried out")
-	require.Equal(p, core.ResultCreated, a.header.Get(core.HeaderResult), "%s of a first answer (M-3)", core.HeaderResult)
-	require.Empty(p, a.header.Get(core.HeaderReplayed), "%s of a first answer (M-3)", core.HeaderReplayed)
+	require.Equal(p, wire.ResultCreated, a.header.Get(wire.HeaderResult), "%s of a first answer (M-3)", wire.HeaderResult)
+	require.Empty(p, a.header.Get(wire.HeaderReplayed), "%s of a first answer (M-3)", wire.HeaderReplayed)
 	p.requireEcho(a)
 }
 
@@ -135,8 +136,8 @@ func (p *probe) requireReplay(first, again answer) {
 	p.about(again)
 	require.Equal(p, first.status, again.status, "the status of a replay (M-3)")
 	require.Equal(p, string(first.body), string(again.body), "the body of a replay, byte for byte (M-3)")
-	require.Equal(p, core.ResultReused, again.header.Get(core.HeaderResult), "%s of a replay (M-3)", core.HeaderResult)
-	require.Equal(p, "true", again.header.Get(core.HeaderReplayed), "%s of a replay (M-3)", core.HeaderReplayed)
+	require.Equal(p, wire.ResultReused, again.header.Get(wire.HeaderResult), "%s of a replay (M-3)", wire.HeaderResult)
+	require.Equal(p, "true", again.header.Get(wire.HeaderReplayed), "%s of a replay (M-3)", wire.HeaderReplayed)
 	for _, name := range slices.Concat(recordedHeaders, p.ReplayHeaders) {
 		require.Equal(p, first.header.Values(name), again.header.Values(name), "the recorded header %s (M-3, R-3)", name)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 )
 
 // statusOf are the statuses of the problems that the suite brings about (P-1), without a profile.
@@ -59,10 +60,10 @@ func (p *probe) requireProblem(a answer, code core.Code) problem {
 	p.Helper()
 	p.about(a)
 	require.Equal(p, p.status(code), a.status, "the status of %s", code)
-	require.Empty(p, a.header.Get(core.HeaderReplayed), "%s of a problem", core.HeaderReplayed)
+	require.Empty(p, a.header.Get(wire.HeaderReplayed), "%s of a problem", wire.HeaderReplayed)
 	p.requireNoSecret(a)
 	if code != core.CodeUnauthenticated { // it may be the answer of the app's own middleware
-		require.Equal(p, string(code), a.header.Get(core.HeaderProblem), "%s of a problem (C-7)", core.HeaderProblem)
+		require.Equal(p, string(code), a.header.Get(wire.HeaderProblem), "%s of a problem (C-7)", wire.HeaderProblem)
 	} else {
 		require.Contains(p, a.header.Get("WWW-Authenticate"), "Bearer", "WWW-Authenticate of %s (P-1)", code)
 	}

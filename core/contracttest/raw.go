@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 // ending is how a request ends that goes over the wire by hand.
@@ -144,6 +144,6 @@ func reset(conn net.Conn) {
 func (p *probe) requireRefused(a answer) {
 	p.Helper()
 	require.True(p, a.status == 0 || a.status >= 400 && a.status < 500, "want 4xx or a closed connection, got %d", a.status)
-	require.Empty(p, a.header.Get(core.HeaderResult), "%s of a refusal", core.HeaderResult)
+	require.Empty(p, a.header.Get(wire.HeaderResult), "%s of a refusal", wire.HeaderResult)
 	p.requireNoSecret(a)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 var repeatChecks = []check{
@@ -148,7 +149,7 @@ func (all *answers) allRefused() bool {
 // have seen a claim that was released.
 func (all *answers) undecided() bool {
 	return slices.ContainsFunc(all.list, answer.isBusy) &&
-		!slices.ContainsFunc(all.list, func(a answer) bool { return a.header.Get(core.HeaderResult) != "" })
+		!slices.ContainsFunc(all.list, func(a answer) bool { return a.header.Get(wire.HeaderResult) != "" })
 }
 
 // requireRanOnce requires that exactly one answer to r is a first one. Every other must be its replay, or say that the
@@ -162,15 +163,15 @@ func (p *probe) requireRanOnce(r request, before int, all *answers) (inFlight, r
 		p.Skip("not checked: " + tooBusy)
 	}
 	first := slices.DeleteFunc(slices.Clone(all.list), func(a answer) bool {
-		return a.header.Get(core.HeaderResult) != core.ResultCreated
+		return a.header.Get(wire.HeaderResult) != wire.ResultCreated
 	})
 	p.requireEffects(before, 1)
 	require.Len(p, first, 1, "first answers to %d requests at once", len(all.list))
 	p.requireApplied(first[0])
 	for _, a := range all.list {
-		switch a.header.Get(core.HeaderResult) {
-		case core.ResultCreated:
-		case core.ResultReused:
+		switch a.header.Get(wire.HeaderResult) {
+		case wire.ResultCreated:
+		case wire.ResultReused:
 			p.requireReplay(first[0], a)
 		default:
 			code := core.CodeInFlight

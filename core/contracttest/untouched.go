@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 var untouchedChecks = []check{
@@ -67,8 +68,8 @@ func (p *probe) requireUntouched(r request) int {
 		require.Less(p, a.status, 500, "%s %s", r.method, r.path)
 		require.NotContains(p, string(a.body), core.CodeKeyMissing, "%s %s needs no key", r.method, r.path)
 		require.NotContains(p, string(a.body), core.CodeKeyInvalid, "%s %s needs no key", r.method, r.path)
-		require.Empty(p, a.header.Get(core.HeaderResult), "%s %s is not recorded", r.method, r.path)
-		require.Empty(p, a.header.Get(core.HeaderReplayed), "%s %s is not replayed", r.method, r.path)
+		require.Empty(p, a.header.Get(wire.HeaderResult), "%s %s is not recorded", r.method, r.path)
+		require.Empty(p, a.header.Get(wire.HeaderReplayed), "%s %s is not replayed", r.method, r.path)
 		require.Equal(p, cmp.Or(status, a.status), a.status, "the status of %s %s, whatever the key", r.method, r.path)
 		status = a.status
 	}

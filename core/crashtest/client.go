@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 // command is a request that can be sent again, to any life of the app.
@@ -77,7 +78,7 @@ func (a answer) final() bool {
 // definite reports whether the answer says if the command was carried out.
 func (a answer) definite() bool { return a.final() && a.code != core.CodeOutcomeUnknown }
 
-func (a answer) result() string { return a.header.Get(core.HeaderResult) }
+func (a answer) result() string { return a.header.Get(wire.HeaderResult) }
 
 // same reports whether two answers say the same.
 func (a answer) same(b answer) bool { return a.status == b.status && bytes.Equal(a.body, b.body) }

@@ -18,6 +18,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/crashtest"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/ginidem"
 	"github.com/auth19/idem/gormstore"
 )
@@ -168,7 +169,7 @@ func afterAnswer(t *testing.T) *bank {
 			order := orderOf(c)
 			held := hold(c)
 			c.Next()
-			if held.Header().Get(core.HeaderResult) == core.ResultCreated {
+			if held.Header().Get(wire.HeaderResult) == wire.ResultCreated {
 				g.Around("book", func() { l.book("", order) })
 			}
 			held.release()
@@ -181,7 +182,7 @@ func afterAnswer(t *testing.T) *bank {
 func unguarded(t *testing.T, guard func(c *gin.Context, g *crashtest.Gates, key string)) *bank {
 	b := parking(t)
 	b.guards = func(_ *core.Module, g *crashtest.Gates) []gin.HandlerFunc {
-		return []gin.HandlerFunc{func(c *gin.Context) { guard(c, g, c.GetHeader(core.DefaultHeader)) }}
+		return []gin.HandlerFunc{func(c *gin.Context) { guard(c, g, c.GetHeader(wire.HeaderKey)) }}
 	}
 	return b
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 // outcome is what was seen at a point.
@@ -47,7 +47,7 @@ func (o *outcome) judge(e *enumeration) {
 	var first *answer
 	created := 0
 	for i, a := range o.answers {
-		if a.err == nil && a.result() == core.ResultCreated {
+		if a.err == nil && a.result() == wire.ResultCreated {
 			created++
 		}
 		switch {
@@ -61,7 +61,7 @@ func (o *outcome) judge(e *enumeration) {
 		}
 	}
 	if created > 1 {
-		bad("%d answers claim to be the first (%s: %s)", created, core.HeaderResult, core.ResultCreated)
+		bad("%d answers claim to be the first (%s: %s)", created, wire.HeaderResult, wire.ResultCreated)
 	}
 	if last := o.answers[len(o.answers)-1]; !last.final() {
 		bad("a repeat of the final answer %v got %v", o.final, last)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/httpidem"
+	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/internal/adaptertest"
 )
 
@@ -23,7 +24,7 @@ func proxyTo(target *url.URL) *httputil.ReverseProxy {
 		if err != nil {
 			panic(http.ErrAbortHandler) // the attempt is over: nothing is sent
 		}
-		r.Out.Header.Set(core.DefaultHeader, key.UUID())
+		r.Out.Header.Set(wire.HeaderKey, key.UUID())
 	}}
 }
 
@@ -34,7 +35,7 @@ func proxyTo(target *url.URL) *httputil.ReverseProxy {
 func TestProxyReplacesTheKey(t *testing.T) {
 	var keys []string
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		keys = append(keys, r.Header.Get(core.DefaultHeader))
+		keys = append(keys, r.Header.Get(wire.HeaderKey))
 		if len(keys) == 2 { // on the connection of the first command
 			conn, _, err := w.(http.Hijacker).Hijack()
 			require.NoError(t, err)

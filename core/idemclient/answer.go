@@ -10,6 +10,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 )
 
 // answer is a response that was read to its end.
@@ -45,9 +46,9 @@ func (c *Config) readAnswer(res *http.Response) (*answer, error) {
 	}
 	res.Body = io.NopCloser(bytes.NewReader(a.body))
 	a.followed = res.Request != nil && res.Request.Response != nil
-	result := only(res.Header, core.HeaderResult)
-	a.unknown, a.notApplied = result == core.ResultUnknown, result == core.ResultNotApplied
-	a.replayed = res.Header.Get(core.HeaderReplayed) == "true"
+	result := only(res.Header, wire.HeaderResult)
+	a.unknown, a.notApplied = result == wire.ResultUnknown, result == wire.ResultNotApplied
+	a.replayed = res.Header.Get(wire.HeaderReplayed) == "true"
 	a.definite = c.Provider.definite(res.StatusCode, res.Header)
 	if !a.definite {
 		a.readProblem()
@@ -59,7 +60,7 @@ func (c *Config) readAnswer(res *http.Response) (*answer, error) {
 // service's, passed on by a handler that has carried the command out (C-7). The other members are only for people, and are
 // taken if they have their form: they get into the text of errors. The app may render them in its own way, as JSON.
 func (a *answer) readProblem() {
-	code := only(a.response.Header, core.HeaderProblem)
+	code := only(a.response.Header, wire.HeaderProblem)
 	if !isCode(code) {
 		return
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/auth19/idem/core/idemclient"
 	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,8 +32,8 @@ func inBubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
-// wire is a transport in memory: it answers as it was told, and remembers what was sent and when.
-type wire struct {
+// line is a transport in memory: it answers as it was told, and remembers what was sent and when.
+type line struct {
 	mu      sync.Mutex
 	answers []func(*http.Request) (*http.Response, error) // the last one answers all further attempts
 	sent    []sent
@@ -47,7 +48,7 @@ type sent struct {
 	length int64
 }
 
-func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	s := sent{at: time.Now(), method: r.Method, key: r.Header.Get("Idempotency-Key"), token: r.Header.Get("Authorization"),
 		length: r.ContentLength}
 	if r.Body != nil {
@@ -65,7 +66,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // pauses are the times between the attempts.
-func (w *wire) pauses() (pauses []time.Duration) {
+func (w *line) pauses() (pauses []time.Duration) {
 	for i := 1; i < len(w.sent); i++ {
 		pauses = append(pauses, w.sent[i].at.Sub(w.sent[i-1].at))
 	}
@@ -110,7 +111,7 @@ func relayed(code core.Code, lines ...string) func(*http.Request) (*http.Respons
 	answer := problem(code, lines...)
 	return func(r *http.Request) (*http.Response, error) {
 		res, err := answer(r)
-		res.Header.Del(core.HeaderProblem)
+		res.Header.Del(wire.HeaderProblem)
 		return res, err
 	}
 }
@@ -137,7 +138,7 @@ func hangs(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-func on(answers ...func(*http.Request) (*http.Response, error)) *wire { return &wire{answers: answers} }
+func on(answers ...func(*http.Request) (*http.Response, error)) *line { return &line{answers: answers} }
 
 func newClient(t *testing.T, cfg idemclient.Config) *idemclient.Client {
 	t.Helper()
@@ -147,7 +148,7 @@ func newClient(t *testing.T, cfg idemclient.Config) *idemclient.Client {
 }
 
 // onWire is a client and the transport that it has.
-func onWire(t *testing.T, answers ...func(*http.Request) (*http.Response, error)) (*wire, *idemclient.Client) {
+func onWire(t *testing.T, answers ...func(*http.Request) (*http.Response, error)) (*line, *idemclient.Client) {
 	t.Helper()
 	w := on(answers...)
 	return w, newClient(t, idemclient.Config{Transport: w})

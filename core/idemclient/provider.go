@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 // Provider says how a server takes keys. Start from one of the profiles, and change it where your contract differs. The
@@ -40,8 +40,8 @@ func Succeeded(status int, _ http.Header) bool { return status >= 200 && status 
 
 // definite reports whether an answer is the final answer to the command.
 func (p Provider) definite(status int, header http.Header) bool {
-	switch only(header, core.HeaderResult) {
-	case core.ResultCreated, core.ResultReused:
+	switch only(header, wire.HeaderResult) {
+	case wire.ResultCreated, wire.ResultReused:
 		return true
 	}
 	switch status {
@@ -74,7 +74,7 @@ func Stripe() Provider {
 	return Provider{Header: "Idempotency-Key", MaxKey: 255, Lifetime: 24 * time.Hour,
 		Definite: func(status int, header http.Header) bool {
 			return Succeeded(status, header) || status == http.StatusPaymentRequired ||
-				header.Get(core.HeaderReplayed) == "true"
+				header.Get(wire.HeaderReplayed) == "true"
 		}}
 }
 

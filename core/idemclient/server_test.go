@@ -19,6 +19,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/idemclient"
 	"github.com/auth19/idem/core/intents"
+	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/internal/cutproxy"
 )
 
@@ -191,7 +192,7 @@ func TestARefusalOfAHalfDoneOperation(t *testing.T) {
 // CONTRACT C-4
 func TestACommandThatItsTransportSendsTwice(t *testing.T) {
 	for _, status := range []int{200, 302, 400, 401, 403, 404, 405, 413, 422} {
-		for _, mark := range []string{"", core.ResultReused} {
+		for _, mark := range []string{"", wire.ResultReused} {
 			t.Run(fmt.Sprint(status, mark), func(t *testing.T) {
 				var commands atomic.Int64
 				bank := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -201,7 +202,7 @@ func TestACommandThatItsTransportSendsTwice(t *testing.T) {
 						_, _ = io.Copy(io.Discard, r.Body)
 						panic(http.ErrAbortHandler)
 					default:
-						w.Header().Set(core.HeaderResult, mark)
+						w.Header().Set(wire.HeaderResult, mark)
 						w.WriteHeader(status)
 					}
 				}))

@@ -12,6 +12,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 )
 
 // settlePage is the form of a settlement.
@@ -164,7 +165,7 @@ func (v *visit) settleIt() error {
 	}
 	life = now
 	// Any other refusal is certain to have recorded nothing, whatever its status.
-	unsure := out.header.Get(core.HeaderResult) == core.ResultUnknown || out.header.Get("Retry-After") != ""
+	unsure := out.header.Get(wire.HeaderResult) == wire.ResultUnknown || out.header.Get("Retry-After") != ""
 	if unsure && life.Record.State() != store.Unknown || v.settled(life, form) {
 		return v.redirect("operations/" + id.String()) // it was recorded after all
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 const (
@@ -86,11 +87,11 @@ func describable(method string) bool {
 }
 
 // operationOf describes what the guards do in front of one route.
-func operationOf(d core.Description, route core.DescribedRoute) map[string]any {
+func operationOf(d core.Description, route core.DeclaredRoute) map[string]any {
 	responses := map[string]any{"2XX": map[string]any{
 		"description": "The answer to the command. A repeat gets the same answer.",
 		"headers": headerRefs(map[string]string{
-			d.Header: headerEcho, core.HeaderResult: headerResult, core.HeaderReplayed: headerReplayed,
+			d.Header: headerEcho, wire.HeaderResult: headerResult, wire.HeaderReplayed: headerReplayed,
 		}),
 	}}
 	byStatus := map[int][]core.DescribedProblem{}
@@ -109,7 +110,7 @@ func operationOf(d core.Description, route core.DescribedRoute) map[string]any {
 }
 
 // extensionOf is the policy of a route for generators of clients: what a template needs for a loop that repeats.
-func extensionOf(d core.Description, route core.DescribedRoute) map[string]any {
+func extensionOf(d core.Description, route core.DeclaredRoute) map[string]any {
 	again, final := []any{}, []any{} // no nil: they are lists in JSON
 	for _, problem := range route.Problems {
 		if problem.Again {
@@ -123,8 +124,8 @@ func extensionOf(d core.Description, route core.DescribedRoute) map[string]any {
 		"required":         !inShadow(route),
 		"keyFormat":        keyFormats[route.Policy.KeyFormat],
 		"retentionSeconds": int64(route.Policy.Retention / time.Second),
-		"resultHeader":     core.HeaderResult,
-		"problemHeader":    core.HeaderProblem,
+		"resultHeader":     wire.HeaderResult,
+		"problemHeader":    wire.HeaderProblem,
 		"repeatCodes":      again,
 		"finalCodes":       final,
 	}
@@ -134,10 +135,10 @@ func extensionOf(d core.Description, route core.DescribedRoute) map[string]any {
 var keyFormats = map[core.KeyFormat]string{core.AnyKey: "any", core.UUIDKey: "uuid", core.TimedKey: "uuidv7"}
 
 // inShadow reports whether the key of a route is not required yet.
-func inShadow(route core.DescribedRoute) bool { return time.Now().Before(route.Policy.ShadowUntil) }
+func inShadow(route core.DeclaredRoute) bool { return time.Now().Before(route.Policy.ShadowUntil) }
 
 // keyParameter describes the key's header on a route.
-func keyParameter(d core.Description, route core.DescribedRoute) map[string]any {
+func keyParameter(d core.Description, route core.DeclaredRoute) map[string]any {
 	r := route.Policy
 	schema := map[string]any{"type": "string", "minLength": 1, "maxLength": maxKey + len(`""`)}
 	text := "Chosen by the client: one key for each command, the same in all its repeats. Best is a UUID of version 7."
@@ -172,7 +173,7 @@ func problemResponse(d core.Description, status int, problems []core.DescribedPr
 		enum = append(enum, string(problem.Code))
 		again = again || problem.Again
 	}
-	refs := map[string]string{d.Header: headerEcho, core.HeaderResult: headerResult, core.HeaderProblem: headerProblem}
+	refs := map[string]string{d.Header: headerEcho, wire.HeaderResult: headerResult, wire.HeaderProblem: headerProblem}
 	if again {
 		refs["Retry-After"] = headerRetry
 	}
@@ -226,7 +227,7 @@ func headers() map[string]any {
 	return map[string]any{
 		headerEcho: header(map[string]any{"type": "string"}, "The key, as it was sent."),
 		headerResult: header(map[string]any{"type": "string",
-			"enum": []any{core.ResultCreated, core.ResultReused, core.ResultUnknown, core.ResultNotApplied}},
+			"enum": []any{wire.ResultCreated, wire.ResultReused, wire.ResultUnknown, wire.ResultNotApplied}},
 			"created: this is the first answer, and it is recorded. reused: this is the recorded answer. unknown: the command "+
 				"may have been carried out; a new key might carry it out a second time. not_applied: nothing was carried out, and "+
 				"nothing is recorded."),

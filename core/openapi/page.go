@@ -98,7 +98,7 @@ func publicPolicyOf(d core.Description) publicPolicy {
 	return public
 }
 
-func publicRouteOf(described core.DescribedRoute) publicRoute {
+func publicRouteOf(described core.DeclaredRoute) publicRoute {
 	r := described.Policy
 	path := described.Pattern
 	if path != "*" {

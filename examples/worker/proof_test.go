@@ -64,7 +64,8 @@ func exactlyOnce(t *testing.T, p *place) {
 					return
 				default:
 				}
-				c := p.live(t, done)
+				// A busy machine takes long to start a worker, so lives become longer.
+				c := p.live(t, 10*time.Second+time.Since(began)/10, done)
 				tally.add(c)
 				if c.cmd.ProcessState.ExitCode() != -1 {
 					t.Errorf("a worker has ended by itself\n%s", c.printed())
@@ -176,13 +177,13 @@ func (c *child) run(t testing.TB) {
 	})
 }
 
-// live is the life of a worker, which ends by SIGKILL: by its own hand, from outside at a random time, or when all is
+// live is the life of a worker, which ends by SIGKILL: by its own hand, from outside at a random time upTo, or when all is
 // done.
-func (p *place) live(t testing.TB, done <-chan struct{}) *child {
+func (p *place) live(t testing.TB, upTo time.Duration, done <-chan struct{}) *child {
 	c := p.spawn(t, 200)
 	select {
 	case <-c.ended:
-	case <-time.After(rand.N(10 * time.Second)):
+	case <-time.After(rand.N(upTo)):
 	case <-done:
 	}
 	_ = c.cmd.Process.Kill()

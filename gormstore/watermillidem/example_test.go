@@ -18,6 +18,7 @@ import (
 	"gorm.io/gorm/logger"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/gormstore/watermillidem"
 )
@@ -118,7 +119,7 @@ func examplePost(idem *core.Module, handler http.HandlerFunc) string {
 		}
 	}
 	must(reply.WriteTo(w))
-	return fmt.Sprint(w.Code, " ", w.Header().Get(core.HeaderResult))
+	return fmt.Sprint(w.Code, " ", w.Header().Get(wire.HeaderResult))
 }
 
 func must(err error) {

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -64,7 +64,7 @@ func (a app) replay(w http.ResponseWriter, r *http.Request) error {
 	var status sql.NullInt32
 	var headers sql.NullString
 	var body []byte
-	row := a.on.pool.QueryRowContext(r.Context(), selectAnswer, r.Header.Get(core.DefaultHeader))
+	row := a.on.pool.QueryRowContext(r.Context(), selectAnswer, r.Header.Get(wire.HeaderKey))
 	if err := row.Scan(&status, &headers, &body); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 // path is the one route of all apps. Its handler reads the body, works, and answers with as many bytes.
@@ -30,7 +30,7 @@ func handle(w http.ResponseWriter, r *http.Request, do work) error {
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		return err
 	}
-	if err := do(r.Context(), r.Header.Get(core.DefaultHeader)); err != nil {
+	if err := do(r.Context(), r.Header.Get(wire.HeaderKey)); err != nil {
 		return err
 	}
 	reply(w, http.StatusCreated, payload)
@@ -59,13 +59,13 @@ func fail(w http.ResponseWriter, err error) {
 // want is the answer that a request must get. Another answer ends the benchmark.
 type want struct {
 	status int
-	result string // core.HeaderResult
+	result string // wire.HeaderResult
 }
 
 var (
 	plain   = want{http.StatusCreated, ""}
-	created = want{http.StatusCreated, core.ResultCreated}
-	reused  = want{http.StatusCreated, core.ResultReused}
+	created = want{http.StatusCreated, wire.ResultCreated}
+	reused  = want{http.StatusCreated, wire.ResultReused}
 	failed  = want{http.StatusInternalServerError, ""}
 )
 
@@ -78,10 +78,10 @@ func send(app http.Handler, key string, want want) error {
 	if err != nil {
 		return err
 	}
-	r.Header = http.Header{"Content-Type": {"application/json"}, core.DefaultHeader: {key}}
+	r.Header = http.Header{"Content-Type": {"application/json"}, wire.HeaderKey: {key}}
 	w := &sink{header: make(http.Header, 8)}
 	app.ServeHTTP(w, r)
-	if result := w.header.Get(core.HeaderResult); w.status != want.status || result != want.result {
+	if result := w.header.Get(wire.HeaderResult); w.status != want.status || result != want.result {
 		return fmt.Errorf("the answer is %d %q, not %d %q: %s", w.status, result, want.status, want.result, w.start)
 	}
 	return nil

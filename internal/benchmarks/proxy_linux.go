@@ -108,11 +108,11 @@ type link struct {
 	listener *net.TCPListener
 	delay    time.Duration // of each direction
 	answers  atomic.Int64
-	wires    []*wire
+	cables    []*cable
 }
 
-// wire is one direction of a connection.
-type wire struct {
+// cable is one direction of a connection.
+type cable struct {
 	from, to *os.File
 	onTheWay []parcel  // none waits longer because of another
 	answers  *messages // of the server; nil in the other direction
@@ -137,20 +137,20 @@ func (l *link) run() error {
 	data := make([]byte, 64<<10)
 	for {
 		polled := []unix.PollFd{{Fd: int32(listener.Fd()), Events: unix.POLLIN}}
-		for _, w := range l.wires {
+		for _, w := range l.cables {
 			polled = append(polled, unix.PollFd{Fd: int32(w.from.Fd()), Events: unix.POLLIN})
 		}
 		if _, err := unix.Ppoll(polled, l.untilNext(), nil); err != nil && !errors.Is(err, unix.EINTR) {
 			return err
 		}
 		now := time.Now()
-		for i, w := range l.wires {
+		for i, w := range l.cables {
 			if polled[1+i].Revents != 0 {
 				l.take(w, data, now)
 			}
 			w.deliver(now)
 		}
-		l.wires = slices.DeleteFunc(l.wires, (*wire).ended)
+		l.cables = slices.DeleteFunc(l.cables, (*cable).ended)
 		if polled[0].Revents != 0 {
 			if err := l.accept(); err != nil {
 				return err
@@ -162,7 +162,7 @@ func (l *link) run() error {
 // untilNext is how long there is nothing to deliver; nil: nothing is on the way.
 func (l *link) untilNext() *unix.Timespec {
 	var next time.Time
-	for _, w := range l.wires {
+	for _, w := range l.cables {
 		if len(w.onTheWay) > 0 && (next.IsZero() || w.onTheWay[0].due.Before(next)) {
 			next = w.onTheWay[0].due
 		}
@@ -194,12 +194,12 @@ func (l *link) accept() error {
 	if err != nil {
 		return err
 	}
-	l.wires = append(l.wires, &wire{from: app, to: database}, &wire{from: database, to: app, answers: &messages{}})
+	l.cables = append(l.cables, &cable{from: app, to: database}, &cable{from: database, to: app, answers: &messages{}})
 	return nil
 }
 
 // take takes what has come.
-func (l *link) take(w *wire, data []byte, now time.Time) {
+func (l *link) take(w *cable, data []byte, now time.Time) {
 	n, err := w.from.Read(data)
 	if err != nil {
 		w.closed = true
@@ -212,7 +212,7 @@ func (l *link) take(w *wire, data []byte, now time.Time) {
 }
 
 // deliver passes on what is due.
-func (w *wire) deliver(now time.Time) {
+func (w *cable) deliver(now time.Time) {
 	for len(w.onTheWay) > 0 && !w.onTheWay[0].due.After(now) {
 		_, _ = w.to.Write(w.onTheWay[0].data) // to a closed connection: nobody misses it
 		w.onTheWay = w.onTheWay[1:]
@@ -220,7 +220,7 @@ func (w *wire) deliver(now time.Time) {
 }
 
 // ended reports whether the last has been delivered, and closes the connection then: both directions end.
-func (w *wire) ended() bool {
+func (w *cable) ended() bool {
 	if !w.closed || len(w.onTheWay) > 0 {
 		return false
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/inspect"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/wire"
 )
 
 // What names and texts must not do: run, load, close an element, or turn the text around them. The second one has no place to
@@ -50,7 +51,7 @@ func TestInspectorLongTexts(t *testing.T) {
 	// commandOf runs a command with 200 steps.
 	commandOf := func(key string, answer http.HandlerFunc) core.ID {
 		r := httptest.NewRequest(http.MethodPost, "/v1/long", strings.NewReader(`{}`))
-		r.Header.Set(core.DefaultHeader, key)
+		r.Header.Set(wire.HeaderKey, key)
 		r, reply := module.Admit(r, route, operator)
 		require.Nil(t, reply)
 		attempt, reply := module.Begin(r, route, operator)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/core/wire"
 )
 
 // moves returns what an operation may have done to its key. blank is a move of this operation, without its step.
@@ -98,11 +99,11 @@ func (o Op) request(blank move) []move {
 		return []move{one(depart, "is told commit_unconfirmed")}
 	case a.Code == core.CodeStoreUnavailable: // a claim that was written all the same is released, or parked after its lease
 		return []move{one(refuse, "is told store_unavailable")}
-	case a.Result == core.ResultCreated && a.Status < 500:
+	case a.Result == wire.ResultCreated && a.Status < 500:
 		ended := answered(end, "is the first to get")
 		ended.ends = []store.State{store.Completed}
 		return []move{one(claim, "claims"), ended}
-	case a.Result == core.ResultReused && a.Status < 500:
+	case a.Result == wire.ResultReused && a.Status < 500:
 		return told(answered(replay, "gets again"))
 	case a.Code == core.CodeInFlight:
 		return told(one(busy, "is told in_flight"))
@@ -114,7 +115,7 @@ func (o Op) request(blank move) []move {
 		return []move{one(tooOld, "is told key_too_old")}
 	case a.Code == core.CodeKeyExpired:
 		return []move{one(expired, "is told key_expired")}
-	case a.Code == otherOperation && a.Result == core.ResultUnknown:
+	case a.Code == otherOperation && a.Result == wire.ResultUnknown:
 		ended := one(collide, "meets a row of another command")
 		ended.ends = []store.State{store.Running} // the operation continues, and its client is told so
 		return []move{one(claim, "claims"), ended}
@@ -122,7 +123,7 @@ func (o Op) request(blank move) []move {
 		return []move{answered(never, "is told what nobody expects")}
 	case o.Recovery == core.Rollback: // undone; the server may take a moment to notice that its client is gone
 		return []move{one(refuse, "is rolled back")}
-	case a.Result == core.ResultUnknown:
+	case a.Result == wire.ResultUnknown:
 		return failed(store.Unknown)
 	case o.Recovery == core.Resume: // the next repeat goes on; proof that nothing was applied frees the key
 		return failed(store.Running, store.Free)

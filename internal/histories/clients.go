@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 // clients send requests at the same time. The check sees what became of each.
@@ -98,7 +99,7 @@ func (c *clients) request(caller, path, key, body string) *http.Request {
 	}
 	r.Header.Set("Authorization", "Bearer "+c.tokens[caller])
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(core.DefaultHeader, key)
+	r.Header.Set(wire.HeaderKey, key)
 	return r
 }
 
@@ -145,7 +146,7 @@ func (c *clients) exchange(w way, r *http.Request, o *Op) (err error) {
 		return err
 	}
 	a := &Answer{
-		Status: response.StatusCode, Result: response.Header.Get(core.HeaderResult), Body: string(body), header: response.Header,
+		Status: response.StatusCode, Result: response.Header.Get(wire.HeaderResult), Body: string(body), header: response.Header,
 	}
 	var problem struct{ Code core.Code }
 	if a.Status >= http.StatusBadRequest && json.Unmarshal(body, &problem) == nil {

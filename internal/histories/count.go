@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/internal/harness"
 )
 
@@ -156,7 +157,7 @@ func (c *count) hearRecorded(before memory, i intent, a Answer) (contradiction s
 		return "its handler has ended its own transaction"
 	case a.Status != i.status(), a.Status < 300 && !strings.Contains(a.Body, `"amount":"`+i.amount+`"`):
 		return "it is no answer to the command"
-	case before.end == endKnown && a.Result == core.ResultCreated:
+	case before.end == endKnown && a.Result == wire.ResultCreated:
 		return "the command had been carried out before"
 	case there.end == endKnown && *there != now:
 		return "another answer was given before"

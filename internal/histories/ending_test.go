@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 // ends lets the handlers of all requests so far end their own transactions.
@@ -21,10 +22,10 @@ func ended() *story { return tell(core.Rollback).sent("a", parked) }
 func halfDone() *story { return tell(core.Resume).sent("a", broken).sent("a", broken) }
 
 // again402 is the replay of a decline.
-var again402 = &Answer{Status: 402, Result: core.ResultReused, Body: "no"}
+var again402 = &Answer{Status: 402, Result: wire.ResultReused, Body: "no"}
 
 // inTheWay is the answer if a row of another command is there already. The step has not finished, so it is no final answer.
-var inTheWay = &Answer{Status: 409, Code: otherOperation, Result: core.ResultUnknown}
+var inTheWay = &Answer{Status: 409, Code: otherOperation, Result: wire.ResultUnknown}
 
 var endings = map[string]told{
 	"ended by its handler":      {true, ended().sent("a", parked).ends().audited(1, 0)},

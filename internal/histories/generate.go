@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 // options are of a run.
@@ -202,7 +203,7 @@ func (r *recorder) record(i intent, o Op, do func(o *Op)) Op {
 	case o.Kind == Settle && a.Status == http.StatusOK:
 		r.unknown = slices.DeleteFunc(r.unknown, same)
 	case o.Kind != Request || slices.ContainsFunc(r.unknown, same):
-	case a.Code == core.CodeOutcomeUnknown, o.Recovery == core.Park && a.Result == core.ResultUnknown:
+	case a.Code == core.CodeOutcomeUnknown, o.Recovery == core.Park && a.Result == wire.ResultUnknown:
 		r.unknown = append(r.unknown, i)
 	}
 	return o

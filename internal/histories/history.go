@@ -31,6 +31,7 @@ import (
 	"strings"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 // Kind is what an operation is.
@@ -83,7 +84,7 @@ type Answer struct {
 
 // recorded reports whether repeats get this answer, too.
 func (a Answer) recorded() bool {
-	return a.Result == core.ResultCreated || a.Result == core.ResultReused
+	return a.Result == wire.ResultCreated || a.Result == wire.ResultReused
 }
 
 // text identifies the answer: answers that a client cannot tell apart have the same text. It is "" if there is no answer.

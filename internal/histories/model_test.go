@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 // story makes a history of one key by hand. Each call of a method takes one unit of time. A request that is sent with during
@@ -64,11 +65,11 @@ func (s *story) history() (h History) {
 }
 
 func created(body string) *Answer {
-	return &Answer{Status: 201, Result: core.ResultCreated, Body: body}
+	return &Answer{Status: 201, Result: wire.ResultCreated, Body: body}
 }
 
 func reused(body string) *Answer {
-	return &Answer{Status: 201, Result: core.ResultReused, Body: body}
+	return &Answer{Status: 201, Result: wire.ResultReused, Body: body}
 }
 
 func refused(status int, code core.Code) *Answer { return &Answer{Status: status, Code: code} }
@@ -81,10 +82,10 @@ var (
 	tooLate   = refused(409, core.CodeKeyExpired)
 	old       = refused(409, core.CodeKeyTooOld)
 	away      = refused(503, core.CodeStoreUnavailable)
-	doubt     = &Answer{Status: 503, Code: core.CodeCommitUnconfirmed, Result: core.ResultUnknown}
+	doubt     = &Answer{Status: 503, Code: core.CodeCommitUnconfirmed, Result: wire.ResultUnknown}
 	broken    = &Answer{Status: 500}
-	failed    = &Answer{Status: 500, Result: core.ResultUnknown}
-	declined  = &Answer{Status: 402, Result: core.ResultCreated, Body: "no"}
+	failed    = &Answer{Status: 500, Result: wire.ResultUnknown}
+	declined  = &Answer{Status: 402, Result: wire.ResultCreated, Body: "no"}
 )
 
 // seenMeanwhile is a Resume attempt with an answer, whose record another command has met.

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
 )
 
 // settled adds a settlement, with the answer that it gives to repeats; nil frees the key.
@@ -32,8 +33,8 @@ func (s *story) slowly(command string, a *Answer, f func(s *story)) *story {
 
 var (
 	free     *Answer // a settlement as not applied
-	accepted = &Answer{Status: 200, Result: core.ResultCreated}
-	again    = &Answer{Status: 200, Result: core.ResultReused}
+	accepted = &Answer{Status: 200, Result: wire.ResultCreated}
+	again    = &Answer{Status: 200, Result: wire.ResultReused}
 	late     = refused(409, core.CodeNotSettleable)
 	absentee = refused(404, core.CodeNotFound)
 	byHand   = created("by hand")

@@ -26,6 +26,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/httpidem"
 	"github.com/auth19/idem/core/httpidem/chiidem"
+	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/echoidem"
 	"github.com/auth19/idem/ginidem"
 	"github.com/auth19/idem/gormstore"
@@ -129,16 +130,16 @@ func (a *ownApp) try(t *testing.T, app http.Handler, by callers) {
 	repeat := send("/payments", "key-1", by.again)
 	require.Equal(t, http.StatusCreated, repeat.Code)
 	require.Equal(t, first.Body.String(), repeat.Body.String())
-	require.Equal(t, core.ResultReused, repeat.Header().Get(core.HeaderResult))
+	require.Equal(t, wire.ResultReused, repeat.Header().Get(wire.HeaderResult))
 	requireRows(1)
-	require.Equal(t, core.ResultCreated, send("/payments", "key-1", by.second).Header().Get(core.HeaderResult), "another caller")
+	require.Equal(t, wire.ResultCreated, send("/payments", "key-1", by.second).Header().Get(wire.HeaderResult), "another caller")
 	requireRows(2)
 
 	a.broken.Store(true)
 	require.Equal(t, http.StatusInternalServerError, send("/payments", "key-2", by.first).Code)
 	requireRows(2)
 	a.broken.Store(false)
-	require.Equal(t, core.ResultCreated, send("/payments", "key-2", by.first).Header().Get(core.HeaderResult), "the key is free")
+	require.Equal(t, wire.ResultCreated, send("/payments", "key-2", by.first).Header().Get(wire.HeaderResult), "the key is free")
 	requireRows(3)
 }
 

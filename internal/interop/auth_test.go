@@ -17,6 +17,7 @@ import (
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/echoidem"
 	"github.com/auth19/idem/ginidem"
 )
@@ -92,15 +93,15 @@ func bearer(token string) func(r *http.Request) {
 // requireCaller sends a payout twice: the second answer is the first one's. Without credentials it is 401.
 func requireCaller(t *testing.T, app http.Handler, authorize func(r *http.Request), want string) {
 	t.Helper()
-	for _, result := range []string{core.ResultCreated, core.ResultReused} {
+	for _, result := range []string{wire.ResultCreated, wire.ResultReused} {
 		w := payout(app, authorize)
 		require.Equal(t, http.StatusCreated, w.Code, w.Body)
 		require.Equal(t, want, w.Body.String())
-		require.Equal(t, result, w.Header().Get(core.HeaderResult))
+		require.Equal(t, result, w.Header().Get(wire.HeaderResult))
 	}
 	w := payout(app, nil)
 	require.Equal(t, http.StatusUnauthorized, w.Code, w.Body)
-	require.Empty(t, w.Header().Get(core.HeaderResult))
+	require.Empty(t, w.Header().Get(wire.HeaderResult))
 }
 
 // refusals keeps the reasons that observers are told.

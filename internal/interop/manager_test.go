@@ -14,6 +14,7 @@ import (
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/httpidem"
+	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -143,7 +144,7 @@ func TestTransactionManager(t *testing.T) {
 	}
 
 	require.Equal(t, http.StatusCreated, send("first", "7").Code)
-	require.Equal(t, core.ResultReused, send("first", "7").Header().Get(core.HeaderResult))
+	require.Equal(t, wire.ResultReused, send("first", "7").Header().Get(wire.HeaderResult))
 	require.Equal(t, 1, rows())
 	require.Equal(t, http.StatusInternalServerError, send("fails", "1000").Code)
 	require.Equal(t, 1, rows(), "the manager has committed nothing by itself")
@@ -152,7 +153,7 @@ func TestTransactionManager(t *testing.T) {
 	require.NoError(t, err)
 	w := send("first", "7")
 	require.Equal(t, http.StatusCreated, w.Code)
-	require.Equal(t, core.ResultCreated, w.Header().Get(core.HeaderResult))
+	require.Equal(t, wire.ResultCreated, w.Header().Get(wire.HeaderResult))
 	require.Equal(t, 1, rows(), "the second line")
 	_, err = pool.Exec(t.Context(), "DELETE FROM idempotency_record")
 	require.NoError(t, err)

@@ -30,6 +30,7 @@ import (
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/httpidem"
+	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -265,7 +266,7 @@ func TestMappers(t *testing.T) {
 			before := rows()
 			first := send("a")
 			require.Equal(t, http.StatusCreated, first.Code, first.Body)
-			require.Equal(t, core.ResultReused, send("a").Header().Get(core.HeaderResult))
+			require.Equal(t, wire.ResultReused, send("a").Header().Get(wire.HeaderResult))
 			require.Equal(t, before+1, rows())
 			broken.Store(true)
 			require.Equal(t, http.StatusInternalServerError, send("b").Code)

@@ -36,6 +36,8 @@ func Run(t *testing.T, program string) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := openDatabases(t)
+			s := scenario(d)
+			s.Patience = 2 * time.Minute // of a busy machine
 			crashtest.Run(t, crashtest.App{
 				Command: func(ctx context.Context, g *crashtest.Gates) (*exec.Cmd, error) {
 					url, err := g.Postgres(d[g.Lane()].url)
@@ -45,7 +47,7 @@ func Run(t *testing.T, program string) {
 						"JWT_SECRET="+secret, "LEASE=1s", "DEADLINE=10s", "DATABASE_URL="+url)
 					return cmd, err
 				},
-			}, scenario(d))
+			}, s)
 		})
 	}
 }

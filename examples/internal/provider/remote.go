@@ -10,6 +10,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/idemclient"
+	"github.com/auth19/idem/core/wire"
 )
 
 // Remote is another service with the API of the example apps, used as a provider: a charge is a payment there.
@@ -60,7 +61,7 @@ func (p *Remote) Charge(ctx context.Context, r Request) (Charge, error) {
 	switch response.StatusCode {
 	case http.StatusCreated:
 		charge := Charge{Amount: r.Amount, Currency: r.Currency, Operation: r.Operation, Principal: r.Principal,
-			Fresh: response.Header.Get(core.HeaderResult) == core.ResultCreated}
+			Fresh: response.Header.Get(wire.HeaderResult) == wire.ResultCreated}
 		return charge, json.NewDecoder(response.Body).Decode(&struct{ ID *string }{&charge.ID})
 	case http.StatusPaymentRequired:
 		return Charge{}, ErrDeclined

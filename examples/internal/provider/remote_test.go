@@ -11,6 +11,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/idemtest"
+	"github.com/auth19/idem/core/wire"
 )
 
 // answer is what another service answers to a key, with the mark that its guards set.
@@ -50,20 +51,20 @@ func TestRemote(t *testing.T) {
 		})
 	}
 
-	made, err := attempt("one", answer{http.StatusCreated, `{"id":"pay_1","status":"captured"}`, core.HeaderResult, core.ResultCreated})
+	made, err := attempt("one", answer{http.StatusCreated, `{"id":"pay_1","status":"captured"}`, wire.HeaderResult, wire.ResultCreated})
 	require.NoError(t, err)
 	require.Equal(t, Charge{ID: "pay_1", Amount: "10.00", Currency: "EUR", Operation: "op1", Principal: "seller-1", Fresh: true}, made)
 	require.JSONEq(t, `{"order_id":"op1","amount":"10.00","currency":"EUR","method":"pm_ok"}`, bodies[0])
 
-	_, err = attempt("two", answer{http.StatusPaymentRequired, `{"code":"declined"}`, core.HeaderResult, core.ResultCreated})
+	_, err = attempt("two", answer{http.StatusPaymentRequired, `{"code":"declined"}`, wire.HeaderResult, wire.ResultCreated})
 	require.ErrorIs(t, err, ErrDeclined)
-	_, err = attempt("three", answer{http.StatusConflict, `{"code":"key_reused"}`, core.HeaderProblem, "key_reused"})
+	_, err = attempt("three", answer{http.StatusConflict, `{"code":"key_reused"}`, wire.HeaderProblem, "key_reused"})
 	require.ErrorIs(t, err, ErrKeyReused)
-	_, err = attempt("four", answer{http.StatusConflict, `{"code":"outcome_unknown"}`, core.HeaderProblem, "outcome_unknown"})
+	_, err = attempt("four", answer{http.StatusConflict, `{"code":"outcome_unknown"}`, wire.HeaderProblem, "outcome_unknown"})
 	require.ErrorIs(t, err, ErrAnswerLost)
-	_, err = attempt("five", answer{http.StatusForbidden, `{"code":"forbidden"}`, core.HeaderProblem, "forbidden"})
+	_, err = attempt("five", answer{http.StatusForbidden, `{"code":"forbidden"}`, wire.HeaderProblem, "forbidden"})
 	require.ErrorContains(t, err, "403")
-	_, err = attempt("five", answer{http.StatusCreated, `{`, core.HeaderResult, core.ResultCreated})
+	_, err = attempt("five", answer{http.StatusCreated, `{`, wire.HeaderResult, wire.ResultCreated})
 	require.Error(t, err, "no answer that can be read is no charge")
 	_, err = attempt("six", answer{http.StatusAccepted, `queued`, "X-Queue", "1"})
 	require.ErrorIs(t, err, ErrAnswerLost, "a proxy's answer is none")
