@@ -204,8 +204,8 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *sto
 	if claimed.Busy {
 		return m.inFlight()
 	}
-	if claimed.Untimely {
-		return m.untimely(adm, claimed.Record.Now)
+	if claimed.KeyRefused {
+		return m.keyRefused(adm, claimed.Record.Now)
 	}
 	rec := m.judged(ctx, claimed.Record)
 	same, err := adm.sends(rec.Hash)

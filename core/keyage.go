@@ -12,20 +12,20 @@ import (
 
 // knownAges are the ages that the store has returned, by method and pattern.
 type knownAges struct {
-	atomic.Pointer[map[routeKey]store.KeptAge]
+	atomic.Pointer[map[routeKey]store.AgeLimit]
 }
 
-// find returns the kept age of a route; ok is false if the store was not asked for it yet.
-func (k *knownAges) find(name routeKey) (kept store.KeptAge, ok bool) {
+// find returns the age limit of a route; ok is false if the store was not asked for it yet.
+func (k *knownAges) find(name routeKey) (limit store.AgeLimit, ok bool) {
 	if known := k.Load(); known != nil {
-		kept, ok = (*known)[name]
+		limit, ok = (*known)[name]
 	}
-	return kept, ok
+	return limit, ok
 }
 
 // add is called by one goroutine at a time.
-func (k *knownAges) add(name routeKey, kept store.KeptAge) {
-	all := map[routeKey]store.KeptAge{name: kept}
+func (k *knownAges) add(name routeKey, limit store.AgeLimit) {
+	all := map[routeKey]store.AgeLimit{name: limit}
 	if known := k.Load(); known != nil {
 		maps.Copy(all, *known)
 	}
@@ -33,10 +33,10 @@ func (k *knownAges) add(name routeKey, kept store.KeptAge) {
 }
 
 // knownAge returns the age of the request's route. The module asks the store once for each route.
-func (m *Module) knownAge(ctx context.Context, st store.Settings, adm *admission) (store.KeptAge, error) {
+func (m *Module) knownAge(ctx context.Context, st store.Settings, adm *admission) (store.AgeLimit, error) {
 	name := routeKey{adm.command.Method, adm.pattern}
-	if kept, ok := m.ages.find(name); ok {
-		return kept, nil
+	if limit, ok := m.ages.find(name); ok {
+		return limit, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.ClaimTimeout)
 	defer cancel()
@@ -44,20 +44,20 @@ func (m *Module) knownAge(ctx context.Context, st store.Settings, adm *admission
 	case m.asking <- struct{}{}:
 		defer func() { <-m.asking }()
 	case <-ctx.Done():
-		return store.KeptAge{}, ctx.Err()
+		return store.AgeLimit{}, ctx.Err()
 	}
-	if kept, ok := m.ages.find(name); ok {
-		return kept, nil
+	if limit, ok := m.ages.find(name); ok {
+		return limit, nil
 	}
 	age := adm.route.KeyAge
 	if !adm.route.timed() {
 		age = 0
 	}
-	kept, err := st.KeepAge(ctx, m.service, name.method+" "+name.pattern, age, m.window())
+	limit, err := st.KeepAge(ctx, m.service, name.method+" "+name.pattern, age, m.window())
 	if err == nil {
-		m.ages.add(name, kept)
+		m.ages.add(name, limit)
 	}
-	return kept, err
+	return limit, err
 }
 
 // takeAge finds out whether the key of a request is too old. A route that has left TimedKey still refuses keys that were
@@ -67,7 +67,7 @@ func (m *Module) takeAge(r *http.Request, adm *admission) *Problem {
 	if !ok || adm.keyMade.IsZero() {
 		return nil
 	}
-	kept, err := m.knownAge(r.Context(), st, adm)
+	limit, err := m.knownAge(r.Context(), st, adm)
 	switch {
 	case errors.Is(err, ErrClock):
 		m.tellClock(r.Context(), err)
@@ -76,9 +76,9 @@ func (m *Module) takeAge(r *http.Request, adm *admission) *Problem {
 		m.claimFailed(r, adm, err)
 		return m.unavailable(err)
 	case adm.route.timed():
-		adm.keyAge = kept.Of(adm.keyMade)
+		adm.keyAge = limit.Of(adm.keyMade)
 	default:
-		adm.tooOld = !adm.keyMade.After(kept.Floor())
+		adm.tooOld = !adm.keyMade.After(limit.Floor())
 	}
 	return nil
 }

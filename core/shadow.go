@@ -122,7 +122,7 @@ func (m *Module) tellShadow(r *http.Request, adm *admission, seen store.Seen) {
 		}
 		return
 	}
-	if code := m.untimelyInShadow(adm); code != "" {
+	if code := m.keyRefusedInShadow(adm); code != "" {
 		m.wouldRefuse(r, adm.pattern, adm.id, code)
 		return
 	}

@@ -131,8 +131,8 @@ func (m *Module) keyTime(adm *admission) store.KeyTime {
 	return k
 }
 
-// untimely is the problem of a key that has no record and was refused because of its time. now is the store's clock.
-func (m *Module) untimely(adm *admission, now time.Time) *Problem {
+// keyRefused is the problem of a key that has no record and was refused because of its time. now is the store's clock.
+func (m *Module) keyRefused(adm *admission, now time.Time) *Problem {
 	switch {
 	case adm.unaged:
 		return m.unavailable(ErrClock)
@@ -143,9 +143,9 @@ func (m *Module) untimely(adm *admission, now time.Time) *Problem {
 		"the command was carried out before it is sent with a new key")
 }
 
-// untimelyInShadow is the code with which a key of a route in shadow would be refused because of its time; "" for none.
+// keyRefusedInShadow is the code with which a key of a route in shadow would be refused because of its time; "" for none.
 // It uses only this process's clock and policy.
-func (m *Module) untimelyInShadow(adm *admission) Code {
+func (m *Module) keyRefusedInShadow(adm *admission) Code {
 	if !adm.route.timed() || adm.keyMade.IsZero() {
 		return ""
 	}
@@ -153,5 +153,5 @@ func (m *Module) untimelyInShadow(adm *admission) Code {
 	if m.keyTime(adm).Valid != never {
 		return ""
 	}
-	return m.untimely(adm, adm.judgedAt).Code
+	return m.keyRefused(adm, adm.judgedAt).Code
 }

@@ -334,12 +334,12 @@ func TestPoliciesOfTimedKeysThatChange(t *testing.T) {
 // The keys that were too old at a moment are all up to one time, whenever the age was changed before.
 //
 // CONTRACT T-6
-func TestKeptAgeWhenARouteLeaves(t *testing.T) {
+func TestAgeLimitWhenARouteLeaves(t *testing.T) {
 	t0 := time.UnixMilli(1733706358638)
 	at := func(h float64) time.Time { return t0.Add(time.Duration(h * float64(time.Hour))) }
-	require.Zero(t, store.KeptAge{}.Next(0, t0))
-	require.Zero(t, store.KeptAge{}.Floor())
-	raised := store.KeptAge{}.Next(time.Hour, t0).Next(10*time.Hour, at(2))
+	require.Zero(t, store.AgeLimit{}.Next(0, t0))
+	require.Zero(t, store.AgeLimit{}.Floor())
+	raised := store.AgeLimit{}.Next(time.Hour, t0).Next(10*time.Hour, at(2))
 	require.Zero(t, raised.Floor())
 	for name, tt := range map[string]struct{ left, floor float64 }{
 		"the age of before":      {2.5, 1.5},
@@ -359,30 +359,30 @@ func TestKeptAgeWhenARouteLeaves(t *testing.T) {
 // Each change of a policy keeps what earlier policies have refused, for as long as a key from before can be sent.
 //
 // CONTRACT T-6
-func TestKeptAgeAfterAChangeOfThePolicy(t *testing.T) {
+func TestAgeLimitAfterAChangeOfThePolicy(t *testing.T) {
 	t0 := time.UnixMilli(1733706358638)
 	at := func(h int) time.Time { return t0.Add(time.Duration(h) * time.Hour) }
 	const h = time.Hour
-	k := store.KeptAge{Age: 10 * h, Since: at(2), Before: h}
-	left := store.KeptAge{Age: 10 * h, Since: at(2), Before: h, Left: at(20)}
+	k := store.AgeLimit{Age: 10 * h, Since: at(2), Before: h}
+	left := store.AgeLimit{Age: 10 * h, Since: at(2), Before: h, Left: at(20)}
 	for name, tt := range map[string]struct {
-		kept store.KeptAge
+		kept store.AgeLimit
 		age  time.Duration
 		now  int
-		want store.KeptAge
+		want store.AgeLimit
 	}{
-		"the first":                           {store.KeptAge{}, h, 0, store.KeptAge{Age: h, Since: at(0), Before: h}},
-		"the first, long":                     {store.KeptAge{}, 48 * h, 0, store.KeptAge{Age: 48 * h, Since: at(0), Before: 24 * h}},
+		"the first":                           {store.AgeLimit{}, h, 0, store.AgeLimit{Age: h, Since: at(0), Before: h}},
+		"the first, long":                     {store.AgeLimit{}, 48 * h, 0, store.AgeLimit{Age: 48 * h, Since: at(0), Before: 24 * h}},
 		"the same":                            {k, 10 * h, 5, k},
-		"shorter":                             {k, 5 * h, 5, store.KeptAge{Age: 5 * h, Since: at(2), Before: h}},
-		"shorter than the one before":         {k, h / 2, 5, store.KeptAge{Age: h / 2, Since: at(2), Before: h / 2}},
-		"longer, soon":                        {k, 20 * h, 73, store.KeptAge{Age: 20 * h, Since: at(73), Before: h}},
-		"longer, after store.MaxRetention":    {k, 20 * h, 74, store.KeptAge{Age: 20 * h, Since: at(74), Before: 10 * h}},
+		"shorter":                             {k, 5 * h, 5, store.AgeLimit{Age: 5 * h, Since: at(2), Before: h}},
+		"shorter than the one before":         {k, h / 2, 5, store.AgeLimit{Age: h / 2, Since: at(2), Before: h / 2}},
+		"longer, soon":                        {k, 20 * h, 73, store.AgeLimit{Age: 20 * h, Since: at(73), Before: h}},
+		"longer, after store.MaxRetention":    {k, 20 * h, 74, store.AgeLimit{Age: 20 * h, Since: at(74), Before: 10 * h}},
 		"gone":                                {k, 0, 20, left},
-		"back":                                {left, 48 * h, 30, store.KeptAge{Age: 48 * h, Since: at(30), Before: h}},
-		"back, as it was":                     {left, 10 * h, 30, store.KeptAge{Age: 10 * h, Since: at(30), Before: h}},
-		"back, shorter":                       {left, h / 2, 30, store.KeptAge{Age: h / 2, Since: at(30), Before: h / 2}},
-		"back, long after store.MaxRetention": {left, 48 * h, 300, store.KeptAge{Age: 48 * h, Since: at(300), Before: h}},
+		"back":                                {left, 48 * h, 30, store.AgeLimit{Age: 48 * h, Since: at(30), Before: h}},
+		"back, as it was":                     {left, 10 * h, 30, store.AgeLimit{Age: 10 * h, Since: at(30), Before: h}},
+		"back, shorter":                       {left, h / 2, 30, store.AgeLimit{Age: h / 2, Since: at(30), Before: h / 2}},
+		"back, long after store.MaxRetention": {left, 48 * h, 300, store.AgeLimit{Age: 48 * h, Since: at(300), Before: h}},
 	} {
 		require.Equal(t, tt.want, tt.kept.Next(tt.age, at(tt.now)), name)
 	}
@@ -391,9 +391,9 @@ func TestKeptAgeAfterAChangeOfThePolicy(t *testing.T) {
 // hangingAges is a store that does not end its calls for the ages of keys.
 type hangingAges struct{ *memstore.Store }
 
-func (hangingAges) KeepAge(context.Context, []byte, string, time.Duration, store.Window) (store.KeptAge, error) {
+func (hangingAges) KeepAge(context.Context, []byte, string, time.Duration, store.Window) (store.AgeLimit, error) {
 	time.Sleep(time.Hour)
-	return store.KeptAge{}, errAway
+	return store.AgeLimit{}, errAway
 }
 
 // Of many requests one asks for the age of keys. The others do not wait for longer than for a claim, and are no wiser: the
@@ -639,9 +639,9 @@ func TestRollbackOutlivesTheAgeOfItsKey(t *testing.T) {
 }
 
 // KeepAge implements [store.Settings].
-func (s *faultTransactor) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w store.Window) (store.KeptAge, error) {
+func (s *faultTransactor) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w store.Window) (store.AgeLimit, error) {
 	if err := s.before(ctx, "keep age"); err != nil {
-		return store.KeptAge{}, err
+		return store.AgeLimit{}, err
 	}
 	return s.transactor.(store.Settings).KeepAge(ctx, service, route, age, w)
 }

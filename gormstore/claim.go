@@ -79,7 +79,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (claimed store.Claimed
 			claimed, err = s.claimAlone(ctx, q, c, seen)
 			return err
 		})
-		if err != nil || !claimed.Untimely {
+		if err != nil || !claimed.KeyRefused {
 			break
 		}
 	}
@@ -156,7 +156,7 @@ func (s *Store) claimed(ctx context.Context, q querier, c store.Claim, row *clai
 	case row.scan.id == nil && lock.Bool && !c.Trusts(now.Time):
 		return store.Claimed{}, store.ErrClock
 	case row.scan.id == nil && lock.Bool && !c.Key.Allows(now.Time, floor.Time):
-		return untimely(now.Time), nil
+		return keyRefused(now.Time), nil
 	case row.scan.id == nil && lock.Bool:
 		return store.Claimed{}, errRace
 	case row.scan.id == nil:
@@ -175,7 +175,7 @@ func (s *Store) claimed(ctx context.Context, q querier, c store.Claim, row *clai
 		return store.Claimed{Record: rec}, err
 	}
 	if refuses(rec, c, floor) {
-		return untimely(rec.Now), nil
+		return keyRefused(rec.Now), nil
 	}
 	return s.takeOver(ctx, q, c, rec)
 }
@@ -247,7 +247,7 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c store.Claim) (stor
 		return store.Claimed{Record: rec}, err
 	}
 	if _, floor, err := s.readFloor(ctx, q, c); err != nil || refuses(rec, c, floor) {
-		return untimely(rec.Now), err
+		return keyRefused(rec.Now), err
 	}
 	return s.takeOver(ctx, q, c, rec)
 }

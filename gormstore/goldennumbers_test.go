@@ -34,12 +34,12 @@ func TestGoldenKeyTimes(t *testing.T) {
 		"floor/6523ada89431af46/POST /v1/payments/:id": 1733706358638000,
 	}, f)
 
-	kept := store.KeptAge{Age: 24 * time.Hour, Since: made, Before: 90 * time.Minute}
+	kept := store.AgeLimit{Age: 24 * time.Hour, Since: made, Before: 90 * time.Minute}
 	require.Equal(t, "86400000000 1733706358638000 5400000000", encodeAge(kept))
 	left := kept
 	left.Left = made.Add(time.Hour)
 	require.Equal(t, "86400000000 1733706358638000 5400000000 1733709958638000", encodeAge(left))
-	for _, k := range []store.KeptAge{kept, left} {
+	for _, k := range []store.AgeLimit{kept, left} {
 		decoded, err := decodeAge(encodeAge(k))
 		require.NoError(t, err)
 		require.Equal(t, k, decoded)

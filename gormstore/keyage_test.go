@@ -17,7 +17,7 @@ func TestAgesChangeOneAfterTheOther(t *testing.T) {
 	db, st := parallelStore(t)
 	const route = "POST /v1/payments"
 	realm := command(store.Park).Realm
-	keep := func(age time.Duration) (store.KeptAge, error) {
+	keep := func(age time.Duration) (store.AgeLimit, error) {
 		return st.KeepAge(patient(t), realm[:8], route, age, store.Window{})
 	}
 	first := try(keep(20 * time.Hour)).ok(t)
@@ -25,7 +25,7 @@ func TestAgesChangeOneAfterTheOther(t *testing.T) {
 
 	other := opened(t, db) // what KeepAge writes for an age of an hour
 	require.NoError(t, other.Exec("SELECT 1 FROM idempotency_setting WHERE name LIKE 'key_age/%' FOR UPDATE").Error)
-	kept, done := store.KeptAge{}, make(chan error, 1)
+	kept, done := store.AgeLimit{}, make(chan error, 1)
 	go func() {
 		var err error
 		kept, err = keep(40 * time.Hour)

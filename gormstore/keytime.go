@@ -74,9 +74,9 @@ func latestOf(c store.Claim) int64 {
 	return last
 }
 
-// untimely is the outcome of a claim whose key is refused because of its time.
-func untimely(now time.Time) store.Claimed {
-	return store.Claimed{Untimely: true, Record: store.Record{Now: now}}
+// keyRefused is the outcome of a claim whose key is refused because of its time.
+func keyRefused(now time.Time) store.Claimed {
+	return store.Claimed{KeyRefused: true, Record: store.Record{Now: now}}
 }
 
 // refuses reports whether the time of the key forbids taking a record over. The statement that takes it over checks this
@@ -99,7 +99,7 @@ func (s *Store) refusedSQLite(ctx context.Context, q querier, c store.Claim) (st
 	case err != nil:
 		return store.Claimed{}, err
 	case c.Trusts(now.Time) && !c.Key.Allows(now.Time, floor.Time):
-		return untimely(now.Time), nil
+		return keyRefused(now.Time), nil
 	}
 	return store.Claimed{}, store.ErrClock // the clock may be right again now: then the next request succeeds
 }
@@ -164,7 +164,7 @@ func (s *Store) clockWithin(ctx context.Context, q querier, w store.Window) (tim
 // KeepAge implements [store.Settings]. It writes only if the age has changed.
 func (s *Store) KeepAge(
 	ctx context.Context, service []byte, route string, age time.Duration, w store.Window,
-) (kept store.KeptAge, err error) {
+) (kept store.AgeLimit, err error) {
 	ofRoute := hex.EncodeToString(service) + "/" + route
 	age = age.Truncate(time.Microsecond) // as it is kept
 	err = s.onPool(ctx, func(q querier) (err error) {
@@ -184,14 +184,14 @@ func (s *Store) KeepAge(
 // keepAge changes the kept age of a route in a transaction.
 func (s *Store) keepAge(
 	ctx context.Context, q querier, ofRoute string, age time.Duration, w store.Window,
-) (store.KeptAge, error) {
+) (store.AgeLimit, error) {
 	now, err := s.clockWithin(ctx, q, w)
 	if err != nil {
-		return store.KeptAge{}, err
+		return store.AgeLimit{}, err
 	}
 	now = time.UnixMicro(w.Later(now).UnixMicro()) // as it is kept
 	if age > 0 {
-		first := store.KeptAge{}.Next(age, now)
+		first := store.AgeLimit{}.Next(age, now)
 		if n, err := s.exec(ctx, q, keepFirst, agePrefix+ofRoute, encodeAge(first)); err != nil || n == 1 {
 			return first, err
 		}
@@ -209,7 +209,7 @@ func (s *Store) keepAge(
 
 // raiseOnLeaving raises the floor of a route that leaves TimedKey. So the keys that were refused on the route until now
 // stay refused: those that were too old, and those below the floor of the service.
-func (s *Store) raiseOnLeaving(ctx context.Context, q querier, ofRoute string, left store.KeptAge) error {
+func (s *Store) raiseOnLeaving(ctx context.Context, q querier, ofRoute string, left store.AgeLimit) error {
 	service, _, _ := strings.Cut(ofRoute, "/")
 	var ofService int64
 	err := s.queryRow(ctx, q, setting, floorPrefix+service).Scan(&ofService)
@@ -220,20 +220,20 @@ func (s *Store) raiseOnLeaving(ctx context.Context, q querier, ofRoute string, l
 }
 
 // readAge reads a kept age; the zero value if there is none.
-func (s *Store) readAge(ctx context.Context, q querier, statement statement, name string) (kept store.KeptAge, err error) {
+func (s *Store) readAge(ctx context.Context, q querier, statement statement, name string) (kept store.AgeLimit, err error) {
 	var value string
 	err = s.queryRow(ctx, q, statement, name).Scan(&value)
 	if errors.Is(err, sql.ErrNoRows) {
-		return store.KeptAge{}, nil
+		return store.AgeLimit{}, nil
 	}
 	if err != nil {
-		return store.KeptAge{}, err
+		return store.AgeLimit{}, err
 	}
 	return decodeAge(value)
 }
 
 // encodeAge is "age since before", in microseconds, and the time when the route left, if it has.
-func encodeAge(k store.KeptAge) string {
+func encodeAge(k store.AgeLimit) string {
 	value := fmt.Sprintf("%d %d %d", k.Age.Microseconds(), k.Since.UnixMicro(), k.Before.Microseconds())
 	if !k.Left.IsZero() {
 		value += " " + strconv.FormatInt(k.Left.UnixMicro(), 10)
@@ -241,21 +241,21 @@ func encodeAge(k store.KeptAge) string {
 	return value
 }
 
-func decodeAge(value string) (store.KeptAge, error) {
+func decodeAge(value string) (store.AgeLimit, error) {
 	bad := fmt.Errorf("idem: gormstore: the kept age of timed keys is %q", value)
 	var numbers [4]int64
 	fields := strings.Fields(value)
 	if len(fields) != 3 && len(fields) != 4 {
-		return store.KeptAge{}, bad
+		return store.AgeLimit{}, bad
 	}
 	for i, field := range fields {
 		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
-			return store.KeptAge{}, bad
+			return store.AgeLimit{}, bad
 		}
 		numbers[i] = n
 	}
-	kept := store.KeptAge{Age: time.Duration(numbers[0]) * time.Microsecond, Since: time.UnixMicro(numbers[1]),
+	kept := store.AgeLimit{Age: time.Duration(numbers[0]) * time.Microsecond, Since: time.UnixMicro(numbers[1]),
 		Before: time.Duration(numbers[2]) * time.Microsecond}
 	if len(fields) == 4 {
 		kept.Left = time.UnixMicro(numbers[3])

@@ -88,7 +88,7 @@ func (s *Store) enterAndBegin(ctx context.Context, c store.Claim) (t *tx, claime
 			t, open, claimed, err = s.begin(ctx, c)
 			return err
 		})
-		if err != nil || !claimed.Untimely {
+		if err != nil || !claimed.KeyRefused {
 			break
 		}
 	}
@@ -178,7 +178,7 @@ func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, claim store.Clai
 	case !there && !c.Trusts(now.Time):
 		return nil, true, store.Claimed{}, store.ErrClock
 	case !there && !c.Key.Allows(now.Time, l.floor.Time), there && refuses(seen, claim, l.floor):
-		return nil, true, untimely(now.Time), nil
+		return nil, true, keyRefused(now.Time), nil
 	case there:
 		if hidden, err := outside(seen, claim); hidden {
 			return nil, true, store.Claimed{Record: seen}, err

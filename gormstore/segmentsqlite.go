@@ -26,7 +26,7 @@ func (s *Store) wouldWin(ctx context.Context, c store.Claim) (store.Claimed, err
 			return store.Claimed{}, store.ErrClock
 		}
 		if !c.Key.Allows(now.Time, floor.Time) {
-			return untimely(now.Time), nil
+			return keyRefused(now.Time), nil
 		}
 	case err != nil, !takeable(rec, c) || rec.State() != store.Free:
 		return store.Claimed{Record: rec}, err
@@ -35,7 +35,7 @@ func (s *Store) wouldWin(ctx context.Context, c store.Claim) (store.Claimed, err
 			return store.Claimed{Record: rec}, err
 		}
 		if refuses(rec, c, floor) {
-			return untimely(rec.Now), nil
+			return keyRefused(rec.Now), nil
 		}
 	}
 	won := wonRecord(c, rec.Fence+1, now.Time)

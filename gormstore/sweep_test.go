@@ -227,5 +227,5 @@ func TestSweepBetweenTheFirstStatements(t *testing.T) {
 	require.True(t, swept)
 	require.NoError(t, err)
 	require.False(t, got.Won, "the command has been answered")
-	require.True(t, got.Untimely || got.Busy, "%+v", got)
+	require.True(t, got.KeyRefused || got.Busy, "%+v", got)
 }

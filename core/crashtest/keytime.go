@@ -11,12 +11,12 @@ var _ store.Settings = (*gated)(nil)
 
 // KeepAge implements [store.Settings].
 func (s *gated) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w store.Window,
-) (store.KeptAge, error) {
+) (store.AgeLimit, error) {
 	under, err := as[store.Settings](s)
 	if err != nil {
-		return store.KeptAge{}, err
+		return store.AgeLimit{}, err
 	}
-	return call(s.gates, background, func() (store.KeptAge, error) { return under.KeepAge(ctx, service, route, age, w) })
+	return call(s.gates, background, func() (store.AgeLimit, error) { return under.KeepAge(ctx, service, route, age, w) })
 }
 
 // RefuseKeysBefore implements [store.Settings].

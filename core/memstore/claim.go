@@ -30,7 +30,7 @@ func (s *Store) claim(c *store.Claim, begin func(*Store, *entry)) (store.Claimed
 	case e != nil && e.Stored != store.Free && !c.Window.Has(now): // nothing has expired
 		return store.Claimed{Record: e.read(now)}, nil
 	case (e == nil || e.state(now) == store.Free) && !s.allows(c, e, now):
-		return store.Claimed{Untimely: true, Record: store.Record{Now: now}}, nil
+		return store.Claimed{KeyRefused: true, Record: store.Record{Now: now}}, nil
 	case e == nil:
 		if s.count >= s.max && !s.makeRoom(c.Window) {
 			return store.Claimed{}, store.ErrFull

@@ -13,7 +13,7 @@ import (
 // keyTimes are what timed keys are judged by.
 type keyTimes struct {
 	floors map[string]time.Time // by service, and by service and route
-	ages   map[string]store.KeptAge
+	ages   map[string]store.AgeLimit
 }
 
 // serviceLen is how much of a realm stands for the service.
@@ -79,9 +79,9 @@ func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Tim
 
 // KeepAge implements [store.Settings].
 func (s *Store) KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w store.Window,
-) (store.KeptAge, error) {
+) (store.AgeLimit, error) {
 	if err := alive(ctx); err != nil {
-		return store.KeptAge{}, err
+		return store.AgeLimit{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *Store) KeepAge(ctx context.Context, service []byte, route string, age t
 		return kept, nil
 	}
 	if !w.Has(now) {
-		return store.KeptAge{}, store.ErrClock
+		return store.AgeLimit{}, store.ErrClock
 	}
 	k.ages[name] = next
 	if !next.Left.IsZero() { // what was refused on the route until now, stays so

@@ -61,7 +61,7 @@ func New(opts ...Option) *Store {
 	s := &Store{
 		now: time.Now, max: DefaultMaxRecords, records: map[store.ID]*entry{}, running: map[store.ID]*entry{},
 		history: map[store.ID][]Settled{}, open: map[*entry]struct{}{}, scopings: map[string]string{}, sightings: newSightings(),
-		keyTimes: keyTimes{floors: map[string]time.Time{}, ages: map[string]store.KeptAge{}},
+		keyTimes: keyTimes{floors: map[string]time.Time{}, ages: map[string]store.AgeLimit{}},
 	}
 	for _, opt := range opts {
 		opt(s)

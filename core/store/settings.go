@@ -9,7 +9,7 @@ import (
 // ages of timed keys, and floors of keys that are refused. A policy can ask for TimedKey only on such a store.
 //
 // Floors are times that only rise (T-6). A key that has no record, or a freed one, is refused if it was made at its floor
-// or before: the claim is Untimely. There is one floor for all timed keys of a service. Each route has a floor, too:
+// or before: the claim is KeyRefused. There is one floor for all timed keys of a service. Each route has a floor, too:
 // after the route has left TimedKey, it applies to UUIDv7 keys without KeyTime.Timed. service is the first 8 bytes of a
 // [Realm]. If the store drops the record of a timed key, it raises both floors to the key's time in the same step, unless
 // the record was freed. So at each moment there is either the record or the floor.
@@ -24,10 +24,10 @@ type Settings interface {
 	AdoptScoping(ctx context.Context, namespace, fingerprint string) error
 
 	// KeepAge stores the age limit of a route's timed keys, 0 if its keys are not timed, and returns the stored value. It
-	// computes this with [KeptAge.Next], at the later of both clocks ([Window.Later]). If the route leaves TimedKey, its
-	// floor rises to [KeptAge.Floor] in the same step. ErrClock if something must be written and the store's clock is
+	// computes this with [AgeLimit.Next], at the later of both clocks ([Window.Later]). If the route leaves TimedKey, its
+	// floor rises to [AgeLimit.Floor] in the same step. ErrClock if something must be written and the store's clock is
 	// outside of w.
-	KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w Window) (KeptAge, error)
+	KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w Window) (AgeLimit, error)
 	// RefuseKeysBefore raises all floors of a service so that keys made before t are refused. ErrClock if the store's clock
 	// is outside of w.
 	RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w Window) error
@@ -52,9 +52,9 @@ func (k KeyTime) Allows(now, floor time.Time) bool {
 	return k.Made.IsZero() || k.Valid.Has(now) && k.Made.After(floor)
 }
 
-// KeptAge is the age limit of a route's timed keys. The store keeps it for all instances and releases. Its times are
+// AgeLimit is the age limit of a route's timed keys. The store keeps it for all instances and releases. Its times are
 // those of the later of both clocks, the store's and the process's, because each of them may have refused a key.
-type KeptAge struct {
+type AgeLimit struct {
 	Age   time.Duration // for keys that were made at Since or later
 	Since time.Time     // when Age became longer
 	// Before is the age limit for keys that were made before Since. The earlier policy judges them, because a key that was
@@ -64,14 +64,14 @@ type KeptAge struct {
 	Left time.Time
 }
 
-// Next returns the KeptAge that the store must keep from now on, for a module whose policy says age. now is the later of
+// Next returns the AgeLimit that the store must keep from now on, for a module whose policy says age. now is the later of
 // both clocks. age is 0 if the keys of the route are not timed.
 //
-// The zero KeptAge belongs to a route that had no timed keys before. Of the keys from before, only those of the last 24 h
+// The zero AgeLimit belongs to a route that had no timed keys before. Of the keys from before, only those of the last 24 h
 // are accepted: the records of the route have stayed for 48 h at least (Retention and Tombstone). The same holds for a
 // route that has left TimedKey and comes back.
-func (k KeptAge) Next(age time.Duration, now time.Time) KeptAge {
-	never, left := k == (KeptAge{}), !k.Left.IsZero()
+func (k AgeLimit) Next(age time.Duration, now time.Time) AgeLimit {
+	never, left := k == (AgeLimit{}), !k.Left.IsZero()
 	switch {
 	case age == 0 && (never || left):
 		return k
@@ -79,21 +79,21 @@ func (k KeptAge) Next(age time.Duration, now time.Time) KeptAge {
 		k.Left = now
 		return k
 	case never:
-		return KeptAge{Age: age, Since: now, Before: min(age, MinRetention)}
+		return AgeLimit{Age: age, Since: now, Before: min(age, MinRetention)}
 	case left:
-		return KeptAge{Age: age, Since: now, Before: min(age, MinRetention, k.Age, k.Before)}
+		return AgeLimit{Age: age, Since: now, Before: min(age, MinRetention, k.Age, k.Before)}
 	case age <= k.Age:
-		return KeptAge{Age: age, Since: k.Since, Before: min(age, k.Before)}
+		return AgeLimit{Age: age, Since: k.Since, Before: min(age, k.Before)}
 	}
 	before := k.Age
 	if now.Before(k.Since.Add(MaxRetention)) { // keys from before Since may still be sent
 		before = min(before, k.Before)
 	}
-	return KeptAge{Age: age, Since: now, Before: before}
+	return AgeLimit{Age: age, Since: now, Before: before}
 }
 
 // Of is the age limit for a key that was made at made.
-func (k KeptAge) Of(made time.Time) time.Duration {
+func (k AgeLimit) Of(made time.Time) time.Duration {
 	if made.Before(k.Since) {
 		return min(k.Age, k.Before)
 	}
@@ -102,7 +102,7 @@ func (k KeptAge) Of(made time.Time) time.Duration {
 
 // Floor is the newest time of a key that was too old when the route left TimedKey: such keys stay refused. It is the zero
 // time if the route has not left TimedKey.
-func (k KeptAge) Floor() time.Time {
+func (k AgeLimit) Floor() time.Time {
 	if k.Left.IsZero() {
 		return time.Time{}
 	}

@@ -77,14 +77,14 @@ func (c Claim) Trusts(now time.Time) bool {
 	return c.Window.Reached(now)
 }
 
-// Claimed is the outcome of a claim. It is exactly one of these four: Won; Busy; Untimely; or Record is an existing row.
+// Claimed is the outcome of a claim. It is exactly one of these four: Won; Busy; KeyRefused; or Record is an existing row.
 type Claimed struct {
 	Won  bool // the caller owns the record: Record.Ticket is its proof
 	Busy bool // another attempt holds the key, and its record is not visible yet, or may not be taken over now
-	// Untimely: the key has no record, or a free one, and its time forbids a first attempt (see Settings). No attempt
+	// KeyRefused: the key has no record, or a free one, and its time forbids a first attempt (see Settings). No attempt
 	// is running.
-	Untimely bool
-	Record   Record // Won: the caller's own row; Busy: zero; Untimely: only Now; otherwise the existing row
+	KeyRefused bool
+	Record   Record // Won: the caller's own row; Busy: zero; KeyRefused: only Now; otherwise the existing row
 }
 
 // Store keeps records. Its methods may be called from any goroutines at once and, if the store is durable, from any
@@ -103,7 +103,7 @@ type Store interface {
 	// decided by that. If c does not trust the clock (see Claim.Trusts), a claim without a record, or with a freed one, is
 	// ErrClock (T-5).
 	//
-	// On a store with Settings, a claim that would win is Untimely in two cases: c.Key does not allow it by the store's clock
+	// On a store with Settings, a claim that would win is KeyRefused in two cases: c.Key does not allow it by the store's clock
 	// and floor at the moment of the claim, or the record is Spent. A claim that continues a Resume operation is not judged
 	// (T-6).
 	//

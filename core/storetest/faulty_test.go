@@ -36,7 +36,7 @@ type faulty struct {
 	imports                               method[[]store.Record, store.Imported]
 	erase                                 method[question, store.ErasedPage]
 	keepScoping                           method[question, string]
-	keepAge                               method[question, store.KeptAge]
+	keepAge                               method[question, store.AgeLimit]
 	refer, adoptScoping, refuseKeysBefore method[question, none]
 }
 
@@ -99,7 +99,7 @@ func newFaulty(s *reference) *faulty {
 	f.refuseKeysBefore = silent(func(ctx context.Context, q question) error {
 		return s.RefuseKeysBefore(ctx, q.within, q.at, q.window)
 	})
-	f.keepAge = func(ctx context.Context, q question) (store.KeptAge, error) {
+	f.keepAge = func(ctx context.Context, q question) (store.AgeLimit, error) {
 		return s.KeepAge(ctx, q.within, q.value, q.age, q.window)
 	}
 	return f
@@ -236,7 +236,7 @@ func (f *faulty) RefuseKeysBefore(ctx context.Context, service []byte, t time.Ti
 	return onlyErr(f.refuseKeysBefore(ctx, question{within: service, at: t, window: w}))
 }
 
-func (f *faulty) KeepAge(ctx context.Context, of []byte, route string, age time.Duration, w store.Window) (store.KeptAge, error) {
+func (f *faulty) KeepAge(ctx context.Context, of []byte, route string, age time.Duration, w store.Window) (store.AgeLimit, error) {
 	return f.keepAge(ctx, question{within: of, value: route, age: age, window: w})
 }
 

@@ -263,7 +263,7 @@ func brief(got store.Claimed) string {
 	if got.Busy {
 		return "busy"
 	}
-	if got.Untimely {
+	if got.KeyRefused {
 		return "a key that its time forbids"
 	}
 	r := got.Record

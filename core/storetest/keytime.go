@@ -77,13 +77,13 @@ func around(now time.Time) (past, present, future store.Window) {
 		store.Window{From: now.Add(30 * time.Minute), To: now.Add(48 * time.Hour)}
 }
 
-// requireUntimely checks that every instance refuses c by its time, and leaves nothing behind.
-func (s *fixture) requireUntimely(t *testing.T, c store.Claim) {
+// requireKeyRefused checks that every instance refuses c by its time, and leaves nothing behind.
+func (s *fixture) requireKeyRefused(t *testing.T, c store.Claim) {
 	t.Helper()
 	for _, st := range s.instances {
 		got, err := st.Claim(s.ctx, repeat(c))
 		require.NoError(t, err)
-		require.True(t, got.Untimely, "the claim must be refused by its time; it found %s", brief(got))
+		require.True(t, got.KeyRefused, "the claim must be refused by its time; it found %s", brief(got))
 		require.False(t, got.Won || got.Busy)
 		require.False(t, got.Record.Now.IsZero(), "Now is the store's clock")
 		require.Equal(t, store.Record{Now: got.Record.Now}, got.Record)
@@ -96,7 +96,7 @@ func keyTimeJudged(t *testing.T, s *fixture) {
 	past, present, future := around(now)
 	c := s.timed(store.Park, now, now.Add(-time.Minute))
 	for _, w := range []store.Window{past, future, {From: present.To, To: present.From}} {
-		s.requireUntimely(t, valid(c, w))
+		s.requireKeyRefused(t, valid(c, w))
 		s.requireGone(t, c.ID)
 	}
 	won := s.win(t, valid(c, present))
@@ -138,7 +138,7 @@ func keyTimeFreed(t *testing.T, s *fixture) {
 	past, present, _ := around(now)
 	c := s.timed(store.Park, now, now)
 	require.NoError(t, s.Store.Release(s.ctx, s.win(t, valid(c, present)).Ticket))
-	s.requireUntimely(t, valid(c, past))
+	s.requireKeyRefused(t, valid(c, past))
 	require.Equal(t, store.Free, s.find(t, c.ID).Stored)
 	c.Key.Timed = false // another release of the app
 	again := s.win(t, repeat(c))
@@ -189,10 +189,10 @@ func keyTimeSwept(t *testing.T, s *fixture) {
 	c.Window = store.Window{}
 	refused := func() {
 		t.Helper()
-		s.requireUntimely(t, valid(c, anyTime))
+		s.requireKeyRefused(t, valid(c, anyTime))
 		untimed := c
 		untimed.Key.Timed = false
-		s.requireUntimely(t, untimed)
+		s.requireKeyRefused(t, untimed)
 	}
 	refused()
 	require.True(t, s.find(t, c.ID).Spent())
@@ -227,7 +227,7 @@ func keyTimeDropped(t *testing.T, s *fixture) {
 		"on another route": claim(made, elsewhere),
 		"untimed":          claim(made, untimed),
 	} {
-		t.Run(name, func(t *testing.T) { s.requireUntimely(t, c) })
+		t.Run(name, func(t *testing.T) { s.requireKeyRefused(t, c) })
 	}
 	for name, c := range map[string]store.Claim{
 		"younger":                   claim(made.Add(time.Millisecond), same),
@@ -240,7 +240,7 @@ func keyTimeDropped(t *testing.T, s *fixture) {
 	} {
 		t.Run(name, func(t *testing.T) { s.win(t, c) })
 	}
-	s.requireUntimely(t, claim(made, func(c *store.Claim) { c.Realm[8]++ })) // all realms of a service share its floor
+	s.requireKeyRefused(t, claim(made, func(c *store.Claim) { c.Realm[8]++ })) // all realms of a service share its floor
 }
 
 // A record may become a tombstone before its key is too old: another route of the service keeps its records for longer.
@@ -262,7 +262,7 @@ func keyTimeTombstoneDropped(t *testing.T, s *fixture) {
 	c.Window = store.Window{}
 	for _, isTimed := range []bool{true, false} {
 		c.Key.Timed = isTimed
-		s.requireUntimely(t, valid(c, anyTime)) // by whatever clock: the claim's has gone back, say
+		s.requireKeyRefused(t, valid(c, anyTime)) // by whatever clock: the claim's has gone back, say
 	}
 }
 
@@ -329,15 +329,15 @@ func keyTimeRefuseBefore(t *testing.T, s *fixture) {
 	s.win(t, claim(at.Add(-time.Hour)))
 	s.win(t, untimed(at.Add(-time.Hour)))
 	refuse(claim(at), at)
-	s.requireUntimely(t, claim(at.Add(-time.Millisecond)))
-	s.requireUntimely(t, claim(at.Add(-time.Hour)))
-	s.requireUntimely(t, untimed(at.Add(-time.Millisecond)))
+	s.requireKeyRefused(t, claim(at.Add(-time.Millisecond)))
+	s.requireKeyRefused(t, claim(at.Add(-time.Hour)))
+	s.requireKeyRefused(t, untimed(at.Add(-time.Millisecond)))
 	s.win(t, claim(at))
 	s.win(t, untimed(at))
 
 	refuse(claim(at), at.Add(-time.Hour)) // it only rises
-	s.requireUntimely(t, claim(at.Add(-time.Millisecond)))
-	s.requireUntimely(t, untimed(at.Add(-time.Millisecond)))
+	s.requireKeyRefused(t, claim(at.Add(-time.Millisecond)))
+	s.requireKeyRefused(t, untimed(at.Add(-time.Millisecond)))
 	other := claim(at.Add(-time.Minute))
 	other.Realm[0]++
 	s.win(t, other)
@@ -346,10 +346,10 @@ func keyTimeRefuseBefore(t *testing.T, s *fixture) {
 	_, err := s.Store.(store.Settings).KeepAge(s.ctx, service(young), young.Method+" "+young.Route, time.Hour, store.Window{})
 	require.NoError(t, err)
 	refuse(claim(at), at.Add(time.Minute))
-	s.requireUntimely(t, young)
+	s.requireKeyRefused(t, young)
 	refuse(claim(at), at.Add(-time.Hour)) // that floor only rises, too
-	s.requireUntimely(t, young)
-	s.requireUntimely(t, claim(at))
+	s.requireKeyRefused(t, young)
+	s.requireKeyRefused(t, claim(at))
 }
 
 // A refusal by an operator whose clock is wrong changes nothing: it could not be taken back.
@@ -364,7 +364,7 @@ func keyTimeRefuseBeforeByAnyClock(t *testing.T, s *fixture) {
 	}
 	s.win(t, c)
 	require.NoError(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), right))
-	s.requireUntimely(t, s.timed(store.Park, now, now))
+	s.requireKeyRefused(t, s.timed(store.Park, now, now))
 }
 
 // CONTRACT T-6
@@ -372,7 +372,7 @@ func keyTimeAges(t *testing.T, s *fixture) {
 	now := s.now(t)
 	_, _, right := windows(now)
 	c := s.timed(store.Park, now, now)
-	keep := func(service []byte, route string, age time.Duration) (kept store.KeptAge) {
+	keep := func(service []byte, route string, age time.Duration) (kept store.AgeLimit) {
 		t.Helper()
 		for i := range 2 * len(s.instances) {
 			got, err := s.instances[i%len(s.instances)].(store.Settings).KeepAge(s.ctx, service, route, age, right)
@@ -440,7 +440,7 @@ func keyTimeLeft(t *testing.T, s *fixture) {
 		return c
 	}
 	c := claim(now)
-	keep := func(age time.Duration) (kept store.KeptAge) {
+	keep := func(age time.Duration) (kept store.AgeLimit) {
 		t.Helper()
 		for i := range 2 * len(s.instances) {
 			got, err := s.instances[i%len(s.instances)].(store.Settings).KeepAge(s.ctx, service(c), c.Method+" "+c.Route, age, right)
@@ -462,8 +462,8 @@ func keyTimeLeft(t *testing.T, s *fixture) {
 	left := keep(0)
 	require.WithinDuration(t, now, left.Left, patience)
 	require.Equal(t, 2*time.Hour, left.Age)
-	s.requireUntimely(t, claim(left.Floor()))
-	s.requireUntimely(t, claim(now.Add(-50*time.Hour)))
+	s.requireKeyRefused(t, claim(left.Floor()))
+	s.requireKeyRefused(t, claim(now.Add(-50*time.Hour)))
 	s.win(t, claim(left.Floor().Add(time.Millisecond)))
 	elsewhere := claim(left.Floor())
 	elsewhere.Route = "/v1/elsewhere"
@@ -494,7 +494,7 @@ func keyTimeLeftBelowFloor(t *testing.T, s *fixture) {
 		_, err := st.KeepAge(s.ctx, service(lost), lost.Method+" "+lost.Route, age, right)
 		require.NoError(t, err)
 		lost.Key.Timed = age > 0
-		s.requireUntimely(t, lost)
+		s.requireKeyRefused(t, lost)
 	}
 }
 
@@ -539,7 +539,7 @@ func keyTimeSweepRace(t *testing.T, s *fixture) {
 	s.sweep(t)
 	for _, c := range claims {
 		s.requireGone(t, c.ID)
-		s.requireUntimely(t, c)
+		s.requireKeyRefused(t, c)
 	}
 }
 
@@ -555,7 +555,7 @@ func keyTimeTransaction(t *testing.T, s *fixture) {
 		for _, store := range s.transactors {
 			tx, got := s.tryBegin(t, store, valid(repeat(c), w))
 			require.Nil(t, tx)
-			require.True(t, got.Untimely)
+			require.True(t, got.KeyRefused)
 			held, err := store.InFlight(s.ctx, c.ID)
 			require.NoError(t, err)
 			require.False(t, held)
@@ -571,7 +571,7 @@ func keyTimeTransaction(t *testing.T, s *fixture) {
 	c.Window = store.Window{}
 	tx, got := s.tryBegin(t, s.transactors[0], repeat(c))
 	require.Nil(t, tx)
-	require.True(t, got.Untimely)
+	require.True(t, got.KeyRefused)
 }
 
 // A key may get too old while its attempt runs: it is in flight, then answered; or refused, if the attempt left
@@ -607,7 +607,7 @@ func keyTimeRunningTransaction(t *testing.T, s *fixture) {
 			requireAnswer(t, answerOf("paid"), s.lose(t, valid(repeat(c), past)).Answer)
 		} else {
 			require.NoError(t, tx.Rollback())
-			s.requireUntimely(t, valid(c, past))
+			s.requireKeyRefused(t, valid(c, past))
 		}
 	}
 }
@@ -640,7 +640,7 @@ func keyTimeEndRace(t *testing.T, s *fixture) {
 				}
 				assert.NoError(t, err)
 				assert.False(t, got.Won)
-				assert.False(t, got.Untimely, "the attempt was overlooked")
+				assert.False(t, got.KeyRefused, "the attempt was overlooked")
 			}
 		})
 	}
@@ -666,7 +666,7 @@ func keyTimeImported(t *testing.T, s *fixture) {
 	s.Advance(t, retention+time.Hour)
 	s.sweep(t)
 	c.Window = store.Window{}
-	s.requireUntimely(t, c)
+	s.requireKeyRefused(t, c)
 }
 
 // The record of a timed key stays one, whatever is imported in its place: it raises the floor when it is dropped.
@@ -692,5 +692,5 @@ func keyTimeImportedOverFreed(t *testing.T, s *fixture) {
 	s.Advance(t, retention+time.Hour)
 	s.sweep(t)
 	c.Window = store.Window{}
-	s.requireUntimely(t, c)
+	s.requireKeyRefused(t, c)
 }

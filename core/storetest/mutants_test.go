@@ -671,14 +671,14 @@ var keyTimeMutants = []mutant{
 		s.refuseKeysBefore.asks(func(q *question) { q.at = q.at.Add(time.Millisecond) })
 	}},
 	{"keeps the last age", "KeyTime/Ages", func(s *faulty) { // for keys from before it, too
-		s.keepAge.answers(func(_ question, kept *store.KeptAge) { kept.Before = kept.Age })
+		s.keepAge.answers(func(_ question, kept *store.AgeLimit) { kept.Before = kept.Age })
 	}},
 	{"refuses by any clock", "KeyTime/RefuseBeforeByAnyClock", func(s *faulty) { s.refuseKeysBefore.asks(byAnyClock) }},
 	{"keeps its own clock", "KeyTime/AgesByBothClocks", func(s *faulty) { s.keepAge.asks(byAnyClock) }},
 	{"does not see a route leave", "KeyTime/Left", neverLeft},
 	{"forgets the service's floor", "KeyTime/LeftBelowFloor", neverLeft},
 	{"leaves at each start", "KeyTime/Left", func(s *faulty) { // although the route has left its timed keys before
-		s.keepAge.answers(func(q question, kept *store.KeptAge) {
+		s.keepAge.answers(func(q question, kept *store.AgeLimit) {
 			if q.age == 0 && !kept.Left.IsZero() {
 				_, _ = s.reference.KeepAge(background, q.within, q.value, kept.Age, q.window)
 				*kept, _ = s.reference.KeepAge(background, q.within, q.value, 0, q.window)
@@ -694,7 +694,7 @@ func judgesFirst(s *faulty) {
 		first := c
 		first.ID[31]++ // there is none
 		got, err := s.reference.Claim(ctx, first)
-		if err != nil || got.Untimely {
+		if err != nil || got.KeyRefused {
 			return got, err
 		}
 		_ = s.reference.Release(ctx, got.Record.Ticket)
@@ -704,7 +704,7 @@ func judgesFirst(s *faulty) {
 
 // neverLeft does not keep that the keys of a route are not timed any more.
 func neverLeft(s *faulty) {
-	s.keepAge.skips(store.KeptAge{}, nil, func(q question) bool { return q.age == 0 })
+	s.keepAge.skips(store.AgeLimit{}, nil, func(q question) bool { return q.age == 0 })
 }
 
 var eraseMutants = []mutant{
