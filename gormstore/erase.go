@@ -47,17 +47,12 @@ func (s *Store) Erase(ctx context.Context, scope store.Scope, after store.ID, li
 func (s *Store) erasablePage(ctx context.Context, q querier, scope store.Scope, after store.ID, limit int) (
 	page store.ErasedPage, ids []store.ID, err error,
 ) {
-	rows, err := s.query(ctx, q, erasable, scope[:], after[:], limit)
-	if err != nil {
-		return page, nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
+	err = s.each(ctx, q, erasable, func(scan func(...any) error) error {
 		var raw []byte
 		var state int16
 		var own, last flag
-		if err := rows.Scan(&raw, &state, &own, &last); err != nil {
-			return page, nil, err
+		if err := scan(&raw, &state, &own, &last); err != nil {
+			return err
 		}
 		var id store.ID
 		copy(id[:], raw)
@@ -74,6 +69,7 @@ func (s *Store) erasablePage(ctx context.Context, q querier, scope store.Scope, 
 				ids = append(ids, id)
 			}
 		}
-	}
-	return page, ids, rows.Err()
+		return nil
+	}, scope[:], after[:], limit)
+	return page, ids, err
 }

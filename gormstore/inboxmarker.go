@@ -133,21 +133,18 @@ func (f stream) compare(other stream) int {
 func (s *Store) removeMessages(ctx context.Context, q querier, limit int, w store.Window) (
 	n int, floors map[stream]int64, err error,
 ) {
-	rows, err := s.query(ctx, q, forgetMessages, limit, micros(w.From), latest(w))
-	if err != nil {
-		return 0, nil, err
-	}
-	defer func() { _ = rows.Close() }()
 	floors = make(map[stream]int64)
-	for ; rows.Next(); n++ {
+	err = s.each(ctx, q, forgetMessages, func(scan func(...any) error) error {
 		var f stream
 		var published instant
-		if err := rows.Scan(&f.group, &f.source, &published); err != nil {
-			return 0, nil, err
+		if err := scan(&f.group, &f.source, &published); err != nil {
+			return err
 		}
+		n++
 		if at, known := floors[f]; !published.IsZero() && (!known || at < published.UnixMicro()) {
 			floors[f] = published.UnixMicro()
 		}
-	}
-	return n, floors, rows.Err()
+		return nil
+	}, limit, micros(w.From), latest(w))
+	return n, floors, err
 }

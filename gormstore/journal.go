@@ -129,19 +129,13 @@ func (j *Journal) End(ctx context.Context, intent string) error {
 // Pending lists the intents without a definite answer, sorted by name. A restarted caller has to send these, perhaps
 // again, with requests that it makes from its own rows. after is the last name of the page before, "" for the first page.
 func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries []intents.Entry, err error) {
-	rows, err := j.store.query(ctx, j.store.pool, pendingIntents, after, limit)
-	if err != nil {
-		return nil, journalError(err)
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
+	err = j.store.each(ctx, j.store.pool, pendingIntents, func(scan func(...any) error) error {
 		var row intentRow
-		if err := row.scan(rows.Scan); err != nil {
-			return nil, err
-		}
+		err := row.scan(scan)
 		entries = append(entries, row.Entry)
-	}
-	return entries, rows.Err()
+		return err
+	}, after, limit)
+	return entries, journalError(err)
 }
 
 // journalSkew is how far the clocks may be apart when a journal is swept, as the default of core.Config.MaxClockSkew (T-5).

@@ -54,24 +54,16 @@ func (s *Store) List(ctx context.Context, query store.Query) (recs []store.Recor
 		if err != nil {
 			return err
 		}
-		rows, err := s.query(ctx, q, name, append(selected, s.dialect.instant(after.CreatedAt), after.ID[:])...)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }()
-		for rows.Next() {
+		return s.each(ctx, q, name, func(scan func(...any) error) error {
 			var now instant
-			var scan recordScan
-			if err := rows.Scan(scan.targets(&now)...); err != nil {
+			var row recordScan
+			if err := scan(row.targets(&now)...); err != nil {
 				return err
 			}
-			rec, err := scan.record(now.Time)
-			if err != nil {
-				return err
-			}
+			rec, err := row.record(now.Time)
 			recs = append(recs, rec)
-		}
-		return rows.Err()
+			return err
+		}, append(selected, s.dialect.instant(after.CreatedAt), after.ID[:])...)
 	})
 	return recs, err
 }
@@ -151,22 +143,15 @@ func (s *Store) Count(ctx context.Context, query store.Query) (counts []store.Co
 		if err != nil {
 			return err
 		}
-		rows, err := s.query(ctx, q, count, selected...)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }()
-		for rows.Next() {
+		return s.each(ctx, q, count, func(scan func(...any) error) error {
 			var c store.Count
 			var now, oldest instant
 			var halfDone flag
-			if err := rows.Scan(&now, &halfDone, &c.Method, &c.Route, &c.Count, &c.Hour, &c.Day, &oldest); err != nil {
-				return err
-			}
+			err := scan(&now, &halfDone, &c.Method, &c.Route, &c.Count, &c.Hour, &c.Day, &oldest)
 			c.HalfDone, c.Oldest, c.Now = bool(halfDone), oldest.Time, now.Time
 			counts = append(counts, c)
-		}
-		return rows.Err()
+			return err
+		}, selected...)
 	})
 	return counts, err
 }
@@ -178,21 +163,16 @@ func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps 
 		if err != nil {
 			return err
 		}
-		rows, err := s.query(ctx, q, openSteps, limit, notNull(within), beat.passed)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }()
-		for rows.Next() {
+		return s.each(ctx, q, openSteps, func(scan func(...any) error) error {
 			var id []byte
 			var step store.OpenStep
-			if err := rows.Scan(&id, &step.Step); err != nil {
+			if err := scan(&id, &step.Step); err != nil {
 				return err
 			}
 			step.ID = store.ID(id)
 			steps = append(steps, step)
-		}
-		return rows.Err()
+			return nil
+		}, limit, notNull(within), beat.passed)
 	})
 	return steps, err
 }
@@ -205,21 +185,16 @@ func (s *Store) Near(ctx context.Context, within []byte, n store.Near, limit int
 // ids runs a statement that returns ids, each once.
 func (s *Store) ids(ctx context.Context, name statement, args ...any) (ids []store.ID, err error) {
 	err = s.reading(ctx, func(q querier) error {
-		rows, err := s.query(ctx, q, name, args...)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }()
-		for rows.Next() {
+		return s.each(ctx, q, name, func(scan func(...any) error) error {
 			var raw []byte
-			if err := rows.Scan(&raw); err != nil {
+			if err := scan(&raw); err != nil {
 				return err
 			}
 			if id := store.ID(raw); !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
-		}
-		return rows.Err()
+			return nil
+		}, args...)
 	})
 	return ids, err
 }
@@ -254,23 +229,18 @@ func (s *Store) LastAnswered(ctx context.Context, within []byte, method, route s
 // settlements runs a statement that returns settlements.
 func (s *Store) settlements(ctx context.Context, name statement, args ...any) (all []store.SettledOperation, err error) {
 	err = s.reading(ctx, func(q querier) error {
-		rows, err := s.query(ctx, q, name, args...)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }()
-		for rows.Next() {
+		return s.each(ctx, q, name, func(scan func(...any) error) error {
 			var r store.SettledOperation
 			var at instant
 			var id []byte
-			if err := rows.Scan(&at, &r.Who, &r.Why, &r.Undone, &r.BeforeFence, &r.BeforeStored, &r.AfterFence, &r.AfterState,
+			if err := scan(&at, &r.Who, &r.Why, &r.Undone, &r.BeforeFence, &r.BeforeStored, &r.AfterFence, &r.AfterState,
 				&r.AfterStatus, &id, &r.Method, &r.Route); err != nil {
 				return err
 			}
 			r.At, r.ID, r.BeforeState = at.In(time.UTC), store.ID(id), store.Unknown // nothing else can be settled
 			all = append(all, r)
-		}
-		return rows.Err()
+			return nil
+		}, args...)
 	})
 	return all, err
 }

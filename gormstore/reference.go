@@ -57,22 +57,18 @@ func (s *Store) references(ctx context.Context, q querier, ids []store.ID) (map[
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.query(ctx, q, referencesOf, string(list))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
 	refs := map[store.ID][]store.Ref{}
-	for rows.Next() {
+	err = s.each(ctx, q, referencesOf, func(scan func(...any) error) error {
 		var raw []byte
 		var ref store.Ref
-		if err := rows.Scan(&raw, &ref.Name, &ref.Value); err != nil {
-			return nil, err
+		if err := scan(&raw, &ref.Name, &ref.Value); err != nil {
+			return err
 		}
 		id := store.ID(raw)
 		refs[id] = append(refs[id], ref)
-	}
-	return refs, rows.Err()
+		return nil
+	}, string(list))
+	return refs, err
 }
 
 // Referred implements [store.Operations].

@@ -259,13 +259,25 @@ func (s *Store) exec(ctx context.Context, q querier, name statement, args ...any
 	return result.RowsAffected()
 }
 
-// query runs a statement that returns rows.
-func (s *Store) query(ctx context.Context, q querier, name statement, args ...any) (*sql.Rows, error) {
+// each runs a statement that returns rows, and calls row for each of them.
+func (s *Store) each(
+	ctx context.Context, q querier, name statement, row func(scan func(into ...any) error) error, args ...any,
+) error {
 	text, err := s.statements.text(ctx, q, name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return q.QueryContext(ctx, text, args...)
+	rows, err := q.QueryContext(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := row(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // queryRow runs a statement that returns one row.

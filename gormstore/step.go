@@ -78,19 +78,11 @@ func (s *Store) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, err
 	var steps []store.StepRecord
 	err := s.onPool(ctx, func(q querier) error {
 		steps = nil
-		rows, err := s.query(ctx, q, stepsOf, id[:])
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }()
-		for rows.Next() {
-			step, err := scanStep(rows.Scan)
-			if err != nil {
-				return err
-			}
+		return s.each(ctx, q, stepsOf, func(scan func(...any) error) error {
+			step, err := scanStep(scan)
 			steps = append(steps, step)
-		}
-		return rows.Err()
+			return err
+		}, id[:])
 	})
 	return steps, err
 }

@@ -2,7 +2,6 @@ package gormstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 
 	"github.com/auth19/idem/core/store"
@@ -97,11 +96,14 @@ func (s *Store) sweepRecords(ctx context.Context, q querier, limit int, w store.
 	if s.dialect == sqlite {
 		name = due
 	}
-	rows, err := s.query(ctx, q, name, limit, micros(w.From), latest(w))
-	if err != nil {
-		return nil, err
-	}
-	records, err := scanSwept(rows)
+	var records []sweptRecord
+	err := s.each(ctx, q, name, func(scan func(...any) error) error {
+		var r sweptRecord
+		err := scan(&r.became, &r.id, &r.stepped, &r.realm, &r.route)
+		r.stepped = r.stepped && r.became != ""
+		records = append(records, r)
+		return err
+	}, limit, micros(w.From), latest(w))
 	if err != nil || s.dialect == postgres {
 		return records, err
 	}
@@ -116,17 +118,4 @@ func (s *Store) sweepRecords(ctx context.Context, q querier, limit int, w store.
 		}
 	}
 	return records, nil
-}
-
-func scanSwept(rows *sql.Rows) (records []sweptRecord, err error) {
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var r sweptRecord
-		if err := rows.Scan(&r.became, &r.id, &r.stepped, &r.realm, &r.route); err != nil {
-			return nil, err
-		}
-		r.stepped = r.stepped && r.became != ""
-		records = append(records, r)
-	}
-	return records, rows.Err()
 }
