@@ -80,7 +80,7 @@ func TestCommitIsCutOff(t *testing.T) {
 				return len(chunk), false
 			})
 			require.ErrorIs(t, <-commit(t, cut.store, c, 30*time.Second), store.ErrRetryable)
-			requireFree(t, cut.store, c, 5*time.Second)
+			requireFree(t, cut.store, c)
 		})
 
 		t.Run("when it was sent", func(t *testing.T) {

@@ -59,7 +59,7 @@ func TestDeadlineEndsStatements(t *testing.T) {
 				<-ended
 				require.Less(t, time.Since(begun), 10*time.Second)
 				require.ErrorContains(t, seal(t.Context(), tx, paid(), false), "the attempt is over")
-				requireFree(t, store, c, 5*time.Second)
+				requireFree(t, store, c)
 				require.Zero(t, countEffects(t, db))
 			})
 		}
@@ -85,7 +85,7 @@ func TestServerEndsFrozenAttempts(t *testing.T) {
 		c := command(core.Rollback)
 		c.Deadline = 2 * time.Second
 		tx, _ := beginRow(t, store, c)
-		requireFree(t, store, c, 10*time.Second)
+		requireFree(t, store, c)
 
 		err := seal(t.Context(), tx, paid(), false) // it wakes
 		require.Error(t, err)
@@ -112,7 +112,7 @@ func TestServerEndsAttemptsOfKilledClients(t *testing.T) {
 
 		p.cut()
 		require.Error(t, <-ended)
-		requireFree(t, newStore(t, db), c, 10*time.Second)
+		requireFree(t, newStore(t, db), c)
 		require.ErrorIs(t, seal(t.Context(), tx, paid(), false), core.ErrRetryable)
 		require.Zero(t, countEffects(t, db))
 	})

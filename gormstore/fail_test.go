@@ -130,7 +130,7 @@ func TestClaimLandsWhileItIsReleased(t *testing.T) {
 	require.NoError(t, lock.Commit().Error)
 	require.NoError(t, <-released)
 	sessions(t, db, 0, "application_name = 'victim'")
-	requireFree(t, other, c, time.Second)
+	requireFree(t, other, c)
 }
 
 // The network keeps a claim back until its owner has given up and released it.
@@ -172,7 +172,7 @@ func TestClaimLandsAfterItsRelease(t *testing.T) {
 			require.NoError(t, other.Release(t.Context(), store.Ticket{ID: c.ID, Owner: c.Owner}))
 			deliver()
 			sessions(t, db, 0, "application_name = 'victim'")
-			requireFree(t, other, c, time.Second)
+			requireFree(t, other, c)
 		})
 	}
 }
@@ -194,7 +194,7 @@ func TestClaimIsReleasedWhileItCommits(t *testing.T) {
 	sessions(t, r.admin, 1, "wait_event = 'advisory'")
 	r.abandon()
 	require.NoError(t, <-released)
-	requireFree(t, other, c, time.Second)
+	requireFree(t, other, c)
 }
 
 // returned is what fn returns. A test fails where it does not, instead of waiting for a standby that is not there.

@@ -38,7 +38,7 @@ func TestDistressIsNoAnswer(t *testing.T) {
 				err := finish(t, tx)
 				require.ErrorIs(t, err, core.ErrRetryable, "%s, %s", end, state)
 				require.ErrorContains(t, err, state, "the event says why")
-				requireFree(t, st, c, time.Second)
+				requireFree(t, st, c)
 			}
 		}
 		for _, state := range []string{"22P02", "22003", "23505", "23514", "P0001", "P0002"} {
@@ -119,7 +119,7 @@ func TestBrokenConnectionIsNoAnswer(t *testing.T) {
 		cancel() // pgx closes the connection
 		require.Error(t, <-done)
 		require.ErrorIs(t, seal(t.Context(), tx, refused(), true), core.ErrRetryable)
-		requireFree(t, store, c, 10*time.Second)
+		requireFree(t, store, c)
 	})
 }
 

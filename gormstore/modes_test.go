@@ -59,7 +59,7 @@ func requireWholeLife(t *testing.T, st *gormstore.Store, db *gorm.DB) {
 
 	c = command(store.Park)
 	require.NoError(t, st.Release(ctx, won(t, st, c)))
-	requireFree(t, st, c, time.Second)
+	requireFree(t, st, c)
 
 	advance(t, db, 40*24*time.Hour)
 	unknown := try(st.List(ctx, store.Query{Unknown: true, Limit: 10})).ok(t)

@@ -9,7 +9,6 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -139,6 +138,6 @@ func TestReleaseOverAnotherConnection(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), store.DefaultClaimTimeout)
 		require.NoError(t, st.Release(ctx, store.Ticket{ID: c.ID, Owner: c.Owner}))
 		cancel()
-		requireFree(t, st, c, time.Second)
+		requireFree(t, st, c)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
@@ -83,7 +82,7 @@ func TestRetryableErrors(t *testing.T) {
 							tx, ctx := beginRow(t, st, c)
 							require.ErrorContains(t, fail(ctx, state), state)
 							require.ErrorIs(t, finish(t, tx), store.ErrRetryable)
-							requireFree(t, st, c, time.Second)
+							requireFree(t, st, c)
 						})
 					}
 				}

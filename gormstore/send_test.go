@@ -112,7 +112,7 @@ func TestEndsThatFail(t *testing.T) {
 						require.NoError(t, db.Exec("DROP TRIGGER failing ON idempotency_record").Error)
 						require.Zero(t, countEffects(t, db))
 						requireIdle(t, db)
-						requireFree(t, st, c, time.Second)
+						requireFree(t, st, c)
 					})
 				}
 			}

@@ -78,7 +78,7 @@ func TestSQLiteEndsTransactions(t *testing.T) {
 				require.Zero(t, countEffects(t, db))
 				require.ErrorIs(t, seal(t.Context(), tx, refused(), goesOn), store.ErrAborted)
 				requireNothing(t, st, c)
-				requireFree(t, st, c, 5*time.Second)
+				requireFree(t, st, c)
 				require.Zero(t, countEffects(t, db))
 			})
 		}

@@ -35,8 +35,8 @@ func newBlackHole(t *testing.T, simple bool, way way) *blackHole {
 	h := &blackHole{proxy: newProxy(t, url), fallen: make(chan struct{}, 2*holePool)}
 	db := way.of(t, openDB(t, postgres.New(postgres.Config{DSN: h.url, PreferSimpleProtocol: simple}), holePool))
 	h.pool = try(db.DB()).ok(t)
-	h.store = try(gormstore.New(db, gormstore.StallAfter(500*time.Millisecond))).ok(t) // the others fall in before
-	tx, _ := beginRow(t, h.store, command(store.Rollback))                             // what is asked once is not asked of a black hole
+	h.store = try(gormstore.New(db, gormstore.StallAfter(1500*time.Millisecond))).ok(t) // the others fall in before
+	tx, _ := beginRow(t, h.store, command(store.Rollback))                              // what is asked once is not asked of a black hole
 	require.NoError(t, tx.Rollback())
 	return h
 }
@@ -131,7 +131,7 @@ func TestBlackHole(t *testing.T) {
 				for i, outcome := range outcomes {
 					require.ErrorIs(t, <-outcome, c.outcome)
 					if c.outcome != nil {
-						requireFree(t, h.store, commands[i], 10*time.Second)
+						requireFree(t, h.store, commands[i])
 					} else {
 						requireCompleted(t, h.store, commands[i], paid())
 					}

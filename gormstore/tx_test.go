@@ -52,7 +52,7 @@ func TestTxEnds(t *testing.T) {
 				requireCompleted(t, st, c, paid())
 			} else {
 				require.ErrorIs(t, err, store.ErrAborted)
-				requireFree(t, st, c, time.Second)
+				requireFree(t, st, c)
 			}
 			require.Equal(t, effects, countEffects(t, db))
 		})
@@ -154,7 +154,7 @@ func TestTxWithRowsLeftOpen(t *testing.T) {
 			tx, ctx = begin(t, st, c)
 			require.NoError(t, leave(gormstore.Tx(ctx)))
 			require.NoError(t, tx.Rollback(), name)
-			requireFree(t, st, c, 5*time.Second)
+			requireFree(t, st, c)
 		}
 	})
 }
@@ -234,6 +234,6 @@ func TestTxDeferredConstraint(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrAborted)
 		require.NotErrorIs(t, err, store.ErrRetryable)
 		requireNothing(t, st, c)
-		requireFree(t, st, c, time.Second)
+		requireFree(t, st, c)
 	})
 }

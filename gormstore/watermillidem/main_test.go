@@ -176,7 +176,7 @@ func (b *bench) started() (at time.Time) {
 
 func (b *bench) module(r core.Recovery) *core.Module {
 	b.Helper()
-	m, err := core.New(core.Config{Store: b.store, Policy: core.Policy{Recovery: r}})
+	m, err := core.New(core.Config{Store: b.store, Policy: core.Policy{Recovery: r}, ClaimTimeout: 10 * time.Second})
 	require.NoError(b, err)
 	return m
 }
