@@ -79,13 +79,16 @@ func TestAnswerThatBreaksOff(t *testing.T) {
 			requireProblem(t, first, http.StatusInternalServerError, core.CodeAnswerIncomplete)
 			require.Empty(t, first.Header().Values("Content-Encoding"), "the headers of the upstream are not the problem's")
 			require.Equal(t, "unknown", first.Header().Get("Idempotency-Result"))
+			require.Contains(t, first.Body.String(), `"safe_new_key":false`)
 			requireProblem(t, second, http.StatusConflict, core.CodeOutcomeUnknown)
 		})
 	}
 	t.Run("Rollback", func(t *testing.T) {
 		a := newRowsApp(t, core.Config{}, books(relays(201, "10", "0")))
 		for range 2 { // undone, and the key is free
-			requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeAnswerIncomplete)
+			w := a.post("k-1", `{}`)
+			requireProblem(t, w, http.StatusInternalServerError, core.CodeAnswerIncomplete)
+			require.NotContains(t, w.Body.String(), "safe_new_key")
 		}
 		require.Equal(t, 2, a.ran())
 	})

@@ -108,6 +108,32 @@ func TestResultOfACallOutlivesItsSegment(t *testing.T) {
 	})
 }
 
+// So it is where the commit itself fails: at the next call, or with the answer.
+//
+// CONTRACT X-14, X-16
+func TestResultOfACallOutlivesACommitThatFails(t *testing.T) {
+	for call, at := range map[string]string{"start": "at the next call", "complete": "with the answer"} {
+		eachInBubble(t, map[string]error{
+			at + ", refused": core.ErrAborted, at + ", in conflict": core.ErrRetryable, at + ", unconfirmed": core.ErrUnconfirmed,
+		}, func(t *testing.T, fault error) {
+			var p charger
+			st := newSealing()
+			a := newFlowApp(t, st, func(ctx context.Context) (int, error) {
+				if _, err := charge(ctx, &p, window); err != nil {
+					return 0, err
+				}
+				st.on(call, func(context.Context) error { return fault })
+				return http.StatusCreated, cmpErr(book(ctx, "1", nil), st.call(ctx, "ship", window), book(ctx, "2", nil))
+			})
+			require.NotEqual(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+			time.Sleep(store.DefaultLease) // of an attempt whose end is not known
+			fault = nil
+			requireCreated(t, a.post("k-1", `{}`), "created")
+			p.requireOneCharge(t, 1)
+		})
+	}
+}
+
 // CONTRACT X-16, X-0, X-3
 func TestSegmentsThatAreLost(t *testing.T) {
 	// An error of a step loses its segment. Later steps, calls and checkpoints fail at once, and a success does not leave; a

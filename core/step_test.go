@@ -774,17 +774,30 @@ func TestDedupWindowGoesByTheStoresClock(t *testing.T) {
 			p.requireOneCharge(t, 3)
 		})
 	}
-	inBubble(t, "the store's clock is behind when the start is read", func(t *testing.T) {
+	inBubble(t, "the store's clock is behind the start when it is read", func(t *testing.T) {
 		clock, p := &drifting{}, &charger{fail: errProvider}
 		a := newFlowApp(t, memstore.New(memstore.WithClock(clock.now)), func(ctx context.Context) (int, error) {
-			if p.fail == nil {
-				clock.by(-3 * time.Hour)
-			}
-			return charge(ctx, p, core.Dedup(time.Hour))
+			defer clock.by(-30 * time.Minute) // within the bound, so that the next attempt may begin
+			return charge(ctx, p, core.Dedup(5*time.Minute))
 		})
 		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
-		time.Sleep(2 * time.Hour)
+		time.Sleep(20 * time.Minute)
 		p.fail = nil
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+		p.requireOneCharge(t, 1)
+	})
+	// The commit in front of a repeated call takes its time: the window is over when the call could be made.
+	inBubble(t, "the window ends during the commit at the call", func(t *testing.T) {
+		st, p := newFaultStore(memstore.New()), &charger{fail: errProvider}
+		a := newFlowApp(t, st, func(ctx context.Context) (int, error) {
+			mailed := core.CallDo(ctx, "mail", func(context.Context, core.DerivedKey) error { return p.fail }, core.Dedup(time.Hour))
+			status, err := charge(ctx, p, core.Dedup(30*time.Second))
+			return status, cmpErr(mailed, err)
+		})
+		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+		time.Sleep(25 * time.Second)
+		p.fail = nil
+		st.on("start", func(context.Context) error { time.Sleep(10 * time.Second); return nil })
 		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 		p.requireOneCharge(t, 1)
 	})

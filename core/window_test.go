@@ -88,9 +88,34 @@ func TestClocksThatAreWrong(t *testing.T) {
 			requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
 		}
 		require.Zero(t, p.calls())
+		require.Zero(t, a.ran())
 		clock.by(0)
 		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 		p.requireOneCharge(t, 1)
+	})
+	// Its time is over by every clock, and still the claim does not take it: nobody works on it, and a repeat may help.
+	inBubble(t, "no key that has become free by a clock that is ahead", func(t *testing.T) {
+		clock := &drifting{}
+		a := newApp(t, core.Config{Store: memstore.New(memstore.WithClock(clock.now))}, created)
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		time.Sleep(store.DefaultRetention + store.DefaultTombstone)
+		clock.by(2 * time.Hour)
+		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		require.Equal(t, 1, a.ran())
+		clock.by(0)
+		requireCreated(t, a.post("k-1", `{}`), "created")
+	})
+	// Whether a key has a record is judged as for the replay: at the cap it is answered, and not refused as a new one.
+	inBubble(t, "an answer that only a clock that is ahead forgets is replayed at the cap", func(t *testing.T) {
+		clock, cfg := &drifting{}, withMaxOpen(1)
+		cfg.Store = memstore.New(memstore.WithClock(clock.now))
+		a := newApp(t, cfg, created)
+		require.Equal(t, http.StatusCreated, a.post("done", `{}`).Code)
+		a.handler = status(http.StatusBadGateway)
+		a.post("unknown", `{}`)
+		clock.by(40 * 24 * time.Hour)
+		requireCreated(t, a.post("done", `{}`), "reused")
+		requireProblem(t, a.post("new", `{}`), http.StatusTooManyRequests, core.CodeTooManyOpen)
 	})
 	inBubble(t, "within the bound it is the store's clock alone that decides", func(t *testing.T) {
 		clock := &drifting{}
