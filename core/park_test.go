@@ -173,6 +173,7 @@ func TestRelayedProblems(t *testing.T) {
 		"the type alone":     {"application/problem+json", `{"type":"tag:auth19.dev,2026:idem/in_flight"}`, true},
 		"the code alone":     {"application/problem+json", `{"code":"in_flight"}`, true},
 		"a type of an app":   {"application/problem+json", problem("https://shop.example/problems/busy", "in_flight"), true},
+		"a base alone":       {"application/problem+json", problem("https://shop.example/problems/", "in_flight"), true},
 		"plain JSON":         {"application/json", problem("tag:auth19.dev,2026:idem/in_flight", "in_flight"), true},
 		"no JSON":            {"application/problem+json", `in_flight`, true},
 	} {

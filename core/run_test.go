@@ -115,7 +115,7 @@ func TestRunSweeps(t *testing.T) {
 		require.Equal(t, times, sweeps.all(), "stopped")
 	})
 	inBubble(t, "what can be swept is swept, and the error is told once and not with each batch", func(t *testing.T) {
-		a := newApp(t, core.Config{Store: halfSwept{memstore.New()}, SweepBatch: 2, SweepEvery: time.Hour}, created)
+		a := newApp(t, core.Config{Store: halfSwept{memstore.New(), 0}, SweepBatch: 2, SweepEvery: time.Hour}, created)
 		a.postMany("k", 5)
 		time.Sleep(store.DefaultRetention + time.Minute)
 		a.runFor(time.Minute)
@@ -127,6 +127,17 @@ func TestRunSweeps(t *testing.T) {
 		failed := a.of(core.EventFailed)
 		require.Len(t, failed, 1)
 		require.ErrorIs(t, failed[0].Err, errHalf)
+		require.Empty(t, a.of(core.EventCaughtUp))
+	})
+	inBubble(t, "after an error nobody says that all is swept, although the last batch had none", func(t *testing.T) {
+		a := newApp(t, core.Config{Store: halfSwept{memstore.New(), 2}, SweepBatch: 2, SweepEvery: time.Hour}, created)
+		a.postMany("k", 5)
+		time.Sleep(store.DefaultRetention + time.Minute)
+		a.runFor(time.Minute)
+		require.Len(t, a.of(core.EventFailed), 1)
+		require.Empty(t, a.of(core.EventCaughtUp))
+		a.runFor(time.Minute)
+		require.Len(t, a.of(core.EventCaughtUp), 1)
 	})
 	inBubble(t, "Run rests between batches", func(t *testing.T) {
 		st := newFaultStore(memstore.New())
@@ -236,13 +247,19 @@ func TestRunSweeps(t *testing.T) {
 	})
 }
 
-// halfSwept is a store of which a part of each sweep fails.
-type halfSwept struct{ core.Store }
+// halfSwept is a store of which a part of each sweep fails that sweeps so many records.
+type halfSwept struct {
+	core.Store
+	least int
+}
 
 var errHalf = errors.New("a part of the sweep failed")
 
 func (s halfSwept) Sweep(ctx context.Context, limit int, w store.Window) (store.Swept, error) {
 	swept, err := s.Store.Sweep(ctx, limit, w)
+	if swept.Tombstones < s.least {
+		return swept, err
+	}
 	return swept, errors.Join(err, errHalf)
 }
 
@@ -280,11 +297,15 @@ func TestOrphans(t *testing.T) {
 		a := newApp(t, core.Config{Store: store}, created)
 		requireProblem(t, a.post("k-1", `{}`), 503, core.CodeStoreUnavailable)
 		store.on("claim", nil)
-		store.on("release", nil)
+		store.on("after claim", away)
+		requireProblem(t, a.post("k-2", `{}`), 503, core.CodeStoreUnavailable)
+		store.on("after claim", nil)
 		require.Equal(t, 201, a.post("k-1", `{}`).Code)
+		store.on("release", nil)
 		a.start()()
 		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "the answer stays")
-		require.Empty(t, a.of(core.EventFailed)[1:], "and that is as it should be")
+		require.Equal(t, "created", a.post("k-2", `{}`).Header().Get("Idempotency-Result"), "the next one is released")
+		require.Empty(t, a.of(core.EventFailed)[2:], "and that is as it should be")
 	})
 }
 

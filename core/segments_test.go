@@ -134,6 +134,20 @@ func TestResultOfACallOutlivesACommitThatFails(t *testing.T) {
 	}
 }
 
+// A refusal in front of the first commit undoes the rows, and so nobody is told of their steps.
+//
+// CONTRACT X-0, X-14
+func TestRefusalLeavesNoStep(t *testing.T) {
+	st := memstore.New()
+	a := newFlowApp(t, st, func(ctx context.Context) (int, error) {
+		return http.StatusPaymentRequired, book(ctx, "1", nil)
+	})
+	require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
+	steps, err := st.Steps(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
+	require.NoError(t, err)
+	require.Empty(t, steps)
+}
+
 // CONTRACT X-16, X-0, X-3
 func TestSegmentsThatAreLost(t *testing.T) {
 	// An error of a step loses its segment. Later steps, calls and checkpoints fail at once, and a success does not leave; a

@@ -222,6 +222,18 @@ func TestTimedKeys(t *testing.T) {
 		requireCreated(t, a.post(answered, `{}`), "created")
 		require.Equal(t, kept(answered), kept(lost))
 		require.Less(t, kept(lost), store.MaxRetention)
+
+		// Also if the route takes other keys by then.
+		a.handler = status(http.StatusBadGateway)
+		lost = ago(0)
+		require.Equal(t, http.StatusBadGateway, a.post(lost, `{}`).Code)
+		time.Sleep(store.DefaultDeadline)
+		left := newApp(t, core.Config{Store: st, Routes: core.Routes{
+			"POST " + pattern: {Recovery: core.Park, Retention: 24 * time.Hour, Tombstone: store.MinRetention},
+			"POST /slow":      {Recovery: core.Park, KeyFormat: core.TimedKey, KeyAge: 60 * time.Hour},
+		}}, created)
+		left.settle(lost, &core.Answer{Status: http.StatusCreated})
+		require.Equal(t, kept(answered), kept(lost))
 	})
 }
 
@@ -411,6 +423,26 @@ func TestAnAgeOfKeysThatDoesNotCome(t *testing.T) {
 		wg.Go(func() { a.post(ago(0), `{}`) })
 		synctest.Wait()
 		requireProblem(t, a.post(ago(30*time.Minute), `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		require.Zero(t, a.ran())
+	})
+}
+
+// clocklessAges is a store whose clock is wrong when it is asked for the ages of keys.
+type clocklessAges struct{ *memstore.Store }
+
+func (clocklessAges) KeepAge(context.Context, []byte, string, time.Duration, store.Window) (store.KeptAge, error) {
+	return store.KeptAge{}, core.ErrClock
+}
+
+// Where no clock says how old keys may be, none is judged, be it ahead by a little, and none is run.
+//
+// CONTRACT T-5, T-6
+func TestAnAgeOfKeysByAWrongClock(t *testing.T) {
+	inBubble(t, "timed", func(t *testing.T) {
+		a := newApp(t, timedKeys(clocklessAges{memstore.New()}, time.Hour), created)
+		for _, key := range []string{ago(time.Minute), ago(0), ago(-time.Minute)} {
+			requireProblem(t, a.post(key, `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		}
 		require.Zero(t, a.ran())
 	})
 }
