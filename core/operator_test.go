@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -63,6 +64,27 @@ func TestOperator(t *testing.T) {
 		require.Len(t, life.Steps, 1)
 		require.Empty(t, life.Steps[0].Result)
 	})
+	t.Run("an operator of another tenant finds nothing", func(t *testing.T) {
+		a, olga, id := inspected(t)
+		tenanted := core.Principal{Issuer: alice.Issuer, Tenant: "t-1", Subject: "olga", Roles: []string{"operator"}}
+		other, problem := a.module.Operator(httptest.NewRequest(http.MethodGet, "/", nil), tenanted)
+		require.Nil(t, problem)
+		for operator, want := range map[*core.Operator]int{olga: 1, other: 0} {
+			records, err := operator.Records(t.Context(), []core.ID{id})
+			require.NoError(t, err)
+			require.Len(t, records, want)
+			found, err := operator.Find(t.Context(), id.String(), "")
+			require.NoError(t, err)
+			require.Len(t, found.IDs, want)
+		}
+		_, err := other.Life(t.Context(), id)
+		require.ErrorIs(t, err, core.ErrNotFound)
+		_, err = other.Reveal(t.Context(), id)
+		require.ErrorIs(t, err, core.ErrNotFound)
+		_, _, err = other.FindKey(t.Context(), alice, "k-1")
+		require.ErrorIs(t, err, core.ErrNotFound)
+		require.Empty(t, a.of(core.EventAnswerRead))
+	})
 	t.Run("names of operators differ", func(t *testing.T) {
 		issuer := "https://issuer.example"
 		a := newApp(t, core.Config{OperatorRoles: []core.IssuerRole{{Issuer: issuer, Role: "operator"}}}, created)
@@ -113,6 +135,19 @@ func TestOwnOperation(t *testing.T) {
 		require.Equal(t, view, members(t, a.operation(alice, idOf("k-1"))))
 		require.Equal(t, 1, a.ran())
 		require.Equal(t, 1, a.rows())
+	})
+	t.Run("nor is it free, although all that is seen is that its key was free before", func(t *testing.T) {
+		st := memstore.New()
+		before := newApp(t, core.Config{Store: st}, notApplied(status(http.StatusServiceUnavailable)))
+		require.Equal(t, http.StatusServiceUnavailable, before.post("k-1", `{}`).Code)
+		require.Equal(t, "free", members(t, before.ownOperation(alice, "k-1", "/"))["state"])
+		var a *app
+		a = newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume}}, func(w http.ResponseWriter, r *http.Request) {
+			require.Equal(t, "running", members(t, a.ownOperation(alice, "k-1", "/"))["state"])
+			require.Equal(t, "running", members(t, a.operation(alice, idOf("k-1")))["state"])
+			created(w, r)
+		})
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 	})
 	t.Run("the attempt ends between the look for its record and the look for its lock", func(t *testing.T) {
 		a := newRowsApp(t, core.Config{}, books(created))
