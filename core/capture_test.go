@@ -398,6 +398,18 @@ func TestFlushedAnswer(t *testing.T) {
 			require.Equal(t, test.first == 200, strings.Contains(again.Body.String(), `"answer_status":200}`))
 		})
 	}
+	t.Run("not once the handler has returned: its writer may be another request's", func(t *testing.T) {
+		var kept http.ResponseWriter
+		a := newApp(t, core.Config{Policy: policy}, func(w http.ResponseWriter, r *http.Request) {
+			kept = w
+			created(w, r)
+		})
+		first := a.post("k-1", `{}`)
+		_, _ = io.WriteString(kept, "late")
+		flushes(kept)
+		require.JSONEq(t, `{"id":1}`, first.Body.String())
+		require.False(t, first.Flushed)
+	})
 	inBubble(t, "and not recorded", func(t *testing.T) {
 		store := newFaultStore(memstore.New()).on("complete", away)
 		a := newApp(t, core.Config{Store: store, Policy: policy}, func(w http.ResponseWriter, _ *http.Request) {

@@ -102,6 +102,22 @@ func TestWhatAttemptsDerive(t *testing.T) {
 		require.Equal(t, commands[0], commands[1])
 		require.NotEqual(t, commands[0], commands[2], "the freed key came back with another command (D-3)")
 	})
+	t.Run("nothing more once the handler has returned, while its answer is recorded", func(t *testing.T) {
+		st := newFaultStore(memstore.New())
+		var left context.Context
+		a := newApp(t, core.Config{Store: st}, func(w http.ResponseWriter, r *http.Request) {
+			left = r.Context()
+			created(w, r)
+		})
+		recorded := st.count("after complete")
+		st.on("complete", func(context.Context) error {
+			_, err := core.DeriveCall(left, "late")
+			require.ErrorContains(t, err, "the attempt is over")
+			return nil
+		})
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		require.Equal(t, 1, *recorded)
+	})
 	t.Run("outside an attempt", func(t *testing.T) {
 		ctx := context.Background()
 		core.NotApplied(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -426,6 +427,104 @@ func TestSealWaitsForARenewal(t *testing.T) {
 		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 		require.Empty(t, a.of(core.EventLeaseLost))
 	})
+}
+
+// The lease is renewed while no segment is open, from the beginning of a takeover on. While one is open, its transaction is
+// the lease, and a renewal would wait for it.
+//
+// CONTRACT X-1, X-15
+func TestRenewalsOfResume(t *testing.T) {
+	wait := func() { time.Sleep(store.DefaultLease + time.Second) }
+	inBubble(t, "after a takeover", func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Resume}}, sealed(status(http.StatusBadGateway)))
+		a.post("k-1", `{}`)
+		var again *httptest.ResponseRecorder
+		a.handler = func(w http.ResponseWriter, r *http.Request) {
+			a.handler = sealed(created)
+			wait()
+			again = a.post("k-1", `{}`)
+			a.handler(w, r)
+		}
+		requireCreated(t, a.post("k-1", `{}`), "created")
+		requireProblem(t, again, http.StatusConflict, core.CodeInFlight)
+		require.Equal(t, 2, a.ran())
+	})
+	inBubble(t, "in a segment", func(t *testing.T) {
+		st := newFaultStore(memstore.New())
+		renewed := st.count("renew")
+		a := newFlowApp(t, st, func(ctx context.Context) (int, error) {
+			require.NoError(t, cmpErr(book(ctx, "1", nil), core.Checkpoint(ctx)))
+			_, err := core.Step(ctx, "2", func(context.Context) (int, error) { wait(); return 0, nil })
+			return http.StatusCreated, err
+		})
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+		require.Zero(t, *renewed)
+	})
+}
+
+// deadlines is a writer that keeps the last deadline for its writes, and writes down when bytes leave.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	log   *list[string]
+	until time.Time
+}
+
+func (d *deadlines) Write(p []byte) (int, error) {
+	d.log.add(string(p))
+	return d.ResponseRecorder.Write(p)
+}
+
+func (d *deadlines) SetWriteDeadline(t time.Time) error {
+	d.until = t
+	return nil
+}
+
+// What stands in front of bytes that leave is durable before them.
+//
+// CONTRACT X-14
+func TestNothingStreamsBeforeItIsDurable(t *testing.T) {
+	st := newSealing()
+	a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume, Streaming: true}},
+		func(w http.ResponseWriter, r *http.Request) {
+			for _, name := range []string{"1", "2"} {
+				require.NoError(t, book(r.Context(), name, nil))
+				_, _ = w.Write([]byte(name))
+				_ = http.NewResponseController(w).Flush()
+			}
+		})
+	w := &deadlines{ResponseRecorder: httptest.NewRecorder(), log: &st.log}
+	a.serve(w, newCommand("k-1", `{}`), alice)
+	require.Equal(t, []string{"seal", "1", "seal", "2", "answer"}, st.log.all())
+}
+
+// Nothing leaves of an answer that rests on a lost segment. One that has left already, and rests on a call that has not
+// finished, is broken off, so that no client takes it for a success.
+//
+// CONTRACT X-3, X-14, X-16
+func TestStreamedSuccessThatIsNone(t *testing.T) {
+	for name, test := range map[string]struct {
+		work   func(ctx context.Context) error
+		want   int
+		broken bool
+	}{
+		"a lost segment":     {func(ctx context.Context) error { return book(ctx, "1", errProvider) }, http.StatusInternalServerError, false},
+		"an unfinished call": {func(ctx context.Context) error { return (&take{fail: "charge"}).steps(ctx, "charge") }, http.StatusCreated, true},
+		"none":               {func(ctx context.Context) error { return book(ctx, "1", nil) }, http.StatusCreated, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Resume, Streaming: true}},
+				func(w http.ResponseWriter, r *http.Request) {
+					_ = test.work(r.Context())
+					created(w, r)
+					_ = http.NewResponseController(w).Flush()
+				})
+			w := &deadlines{ResponseRecorder: httptest.NewRecorder(), log: new(list[string])}
+			a.serve(w, newCommand("k-1", `{}`), alice)
+			require.Equal(t, test.want, w.Code)
+			require.Equal(t, test.broken, w.until.Equal(time.Unix(1, 0)))
+			require.Equal(t, name == "none", a.of(core.EventCompleted) != nil)
+		})
+	}
 }
 
 // CONTRACT X-1, X-3, X-14
