@@ -309,6 +309,42 @@ func TestOrphans(t *testing.T) {
 	})
 }
 
+// Two services share a store, and have a route of one name. Each goes on with its own operations, and asks about its own.
+//
+// CONTRACT S-4
+func TestRunLeavesOtherServicesAlone(t *testing.T) {
+	inBubble(t, "two services", func(t *testing.T) {
+		st := memstore.New()
+		service := func(name string) (a *app, met *list[core.ID]) {
+			met = new(list[core.ID])
+			cfg := core.Config{Store: st, SweepEvery: time.Minute, Scoping: core.Scoping{Namespace: name},
+				Routes: core.Routes{"POST " + pattern: {Recovery: core.Resume}, "POST /park": {Recovery: core.Park}}}
+			cfg.Reconcile = func(_ context.Context, r core.Record) (*core.Decision, error) {
+				met.add(r.ID)
+				return nil, nil
+			}
+			cfg.Resume = func(_ context.Context, r core.Record) (*core.Answer, error) {
+				met.add(r.ID)
+				return nil, errAway
+			}
+			return newApp(t, cfg, sealed(status(http.StatusBadGateway))), met
+		}
+		first, own := service("first")
+		second, others := service("second")
+		require.NoError(t, first.module.AdoptScoping(t.Context()))
+		require.NoError(t, second.module.AdoptScoping(t.Context()))
+		first.post("k-1", `{}`)
+		first.pattern = "/park"
+		first.handler = status(http.StatusBadGateway)
+		first.post("k-2", `{}`)
+		time.Sleep(store.DefaultDeadline)
+		second.runFor(10 * time.Minute)
+		require.Empty(t, others.all())
+		first.runFor(10 * time.Minute)
+		require.Len(t, countOf(own), 2)
+	})
+}
+
 // CONTRACT X-7, T-4
 func TestReconcilers(t *testing.T) {
 	inBubble(t, "reconciler", func(t *testing.T) {

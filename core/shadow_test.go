@@ -316,6 +316,16 @@ func TestRekey(t *testing.T) {
 		requireCreated(t, a.postAs(core.Principal{Issuer: alice.Issuer, Subject: "bob"}, "key-1", order), wire.ResultCreated)
 		a.requireTold(t, "claimed", "completed")
 	})
+	inBubble(t, "a late repeat is no other key", func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: rekeyPolicy(core.RekeyReport)}, created)
+		for _, key := range []string{"key-1", "key-2"} {
+			requireCreated(t, a.post(key, order), core.ResultCreated)
+			time.Sleep(core.DefaultRekeyWindow)
+		}
+		requireCreated(t, a.post("key-2", order), core.ResultReused)
+		requireCreated(t, a.post("key-1", order), core.ResultReused)
+		require.Empty(t, a.of(core.EventSuspectedDuplicate))
+	})
 	inBubble(t, "rekey refuse", func(t *testing.T) {
 		a := newApp(t, core.Config{Policy: rekeyPolicy(core.RekeyRefuse)}, created)
 		requireCreated(t, a.post("key-1", order), wire.ResultCreated)

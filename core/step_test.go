@@ -595,6 +595,38 @@ func TestStepsOfTheNextAttempt(t *testing.T) {
 	})
 }
 
+// A step ends with its attempt, whatever context the handler gives to it.
+//
+// CONTRACT X-1
+func TestStepEndsWithItsAttempt(t *testing.T) {
+	inBubble(t, "a context without end", func(t *testing.T) {
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			n, err := core.Step(context.WithoutCancel(ctx), "1", func(ctx context.Context) (int, error) {
+				<-ctx.Done()
+				return 0, context.Cause(ctx)
+			})
+			return n, err
+		})
+		begun := time.Now()
+		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+		require.Equal(t, store.DefaultDeadline, time.Since(begun))
+	})
+}
+
+// An event in front of a step is none of the step's, and the next attempt makes it again.
+//
+// CONTRACT Q-2, X-3
+func TestEventInFrontOfAStep(t *testing.T) {
+	fail := errProvider
+	a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+		_, err := core.DeriveEvent(ctx, "begun")
+		return http.StatusCreated, cmpErr(err, book(ctx, "1", nil), core.Checkpoint(ctx), fail)
+	})
+	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+	fail = nil
+	requireCreated(t, a.post("k-1", `{}`), "created")
+}
+
 // CONTRACT X-3, X-1
 func TestUnfinishedStepIsCalledAgain(t *testing.T) {
 	for name, fault := range map[string]func(ctx context.Context, err error) error{

@@ -119,6 +119,25 @@ func TestTimedKeys(t *testing.T) {
 		}
 		require.Equal(t, ran, a.ran())
 	})
+	// A repeat waits for an attempt that comes to nothing. Meanwhile its key gets too old by the app's clock, and it is not run.
+	inBubble(t, "key that gets too old while its repeat waits", func(t *testing.T) {
+		clock, leave := &drifting{}, make(chan struct{})
+		clock.by(-30 * time.Minute)
+		cfg := timedKeys(memstore.New(memstore.WithClock(clock.now)), 2*time.Hour)
+		cfg.Policy.Wait = 10 * time.Second
+		a := newApp(t, cfg, func(w http.ResponseWriter, r *http.Request) {
+			<-leave
+			notApplied(status(http.StatusServiceUnavailable))(w, r)
+		})
+		key := ago(2*time.Hour - time.Second)
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() { a.post(key, `{}`) })
+		synctest.Wait()
+		wg.Go(func() { time.Sleep(2 * time.Second); close(leave) })
+		a.requireTooOld(key)
+		require.Equal(t, 1, a.ran())
+	})
 	// A repeat at the very edge of the age is run once, and answered for as long as its answer is kept. Then it is refused
 	// for good: no tombstone is left, and none is needed.
 	inBubble(t, "timed key through its life", func(t *testing.T) {
