@@ -103,20 +103,22 @@ func TestRecordedHeadersAreCapped(t *testing.T) {
 			_, _ = io.WriteString(w, "ok")
 		}
 	}
-	for name, header := range map[string]string{"ETag": "", "Location": "", "X-Other": "ok"} {
-		store := memstore.New()
-		a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, MaxAnswer: 1024}}, huge(name, 20<<20))
-		first := a.post("k-1", `{}`)
-		require.Equal(t, http.StatusCreated, first.Code)
-		require.Len(t, first.Header().Get(name), 20<<20, "the client gets it whole")
-		rec := find(t, store, "k-1")
-		require.Empty(t, rec.Answer.Header)
-		if header == "ok" { // not recorded, and so not counted
-			require.Equal(t, "ok", string(rec.Answer.Body))
-			continue
+	for _, recovery := range []core.Recovery{core.Park, core.Resume} {
+		for name, header := range map[string]string{"ETag": "", "Location": "", "X-Other": "ok"} {
+			store := memstore.New()
+			a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: recovery, MaxAnswer: 1024}}, huge(name, 20<<20))
+			first := a.post("k-1", `{}`)
+			require.Equal(t, http.StatusCreated, first.Code)
+			require.Len(t, first.Header().Get(name), 20<<20, "the client gets it whole")
+			rec := find(t, store, "k-1")
+			require.Empty(t, rec.Answer.Header)
+			if header == "ok" { // not recorded, and so not counted
+				require.Equal(t, "ok", string(rec.Answer.Body))
+				continue
+			}
+			require.Equal(t, core.Answer{Status: 201, Partial: true}, rec.Answer)
+			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeResponseNotReplayable)
 		}
-		require.Equal(t, core.Answer{Status: 201, Partial: true}, rec.Answer)
-		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeResponseNotReplayable)
 	}
 	etag := huge("ETag", 1020)
 	b := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, MaxAnswer: 1024}},

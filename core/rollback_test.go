@@ -330,6 +330,9 @@ func TestErrorsAroundTheTransaction(t *testing.T) {
 		"a conflict, 500":        {status(500), "end", core.ErrRetryable, 503, core.CodeRolledBack, "", "2", core.EventRolledBack, 1},
 		"a conflict, unrendered": {unrendered, "end", core.ErrRetryable, 503, core.CodeRolledBack, "", "2", core.EventRolledBack, 1},
 		"aborted":                {created, "end", core.ErrAborted, 500, core.CodeTransactionAborted, "", "", core.EventRolledBack, 1},
+		"ended by the handler":   {created, "end", store.ErrEnded, 409, core.CodeOutcomeUnknown, "unknown", "", core.EventUnknown, 1},
+		"ended, 402":             {status(402), "end", store.ErrEnded, 409, core.CodeOutcomeUnknown, "unknown", "", core.EventUnknown, 1},
+		"ended, 500":             {status(500), "end", store.ErrEnded, 409, core.CodeOutcomeUnknown, "unknown", "", core.EventUnknown, 1},
 		"unconfirmed":            {created, "after commit", core.ErrUnconfirmed, 503, core.CodeCommitUnconfirmed, "unknown", "2", core.EventUnconfirmed, 1},
 		"nobody knows":           {created, "after commit", errAway, 503, core.CodeCommitUnconfirmed, "unknown", "2", core.EventUnconfirmed, 1},
 	} {

@@ -483,18 +483,31 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error {
 //
 // CONTRACT X-14
 func TestNothingStreamsBeforeItIsDurable(t *testing.T) {
-	st := newSealing()
-	a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume, Streaming: true}},
-		func(w http.ResponseWriter, r *http.Request) {
-			for _, name := range []string{"1", "2"} {
-				require.NoError(t, book(r.Context(), name, nil))
-				_, _ = w.Write([]byte(name))
-				_ = http.NewResponseController(w).Flush()
-			}
-		})
-	w := &deadlines{ResponseRecorder: httptest.NewRecorder(), log: &st.log}
-	a.serve(w, newCommand("k-1", `{}`), alice)
-	require.Equal(t, []string{"seal", "1", "seal", "2", "answer"}, st.log.all())
+	work := func(ctx context.Context, name string) error { return book(ctx, name, nil) }
+	none := func(context.Context, string) error { return nil }
+	each(t, map[string]struct {
+		work func(ctx context.Context, name string) error
+		want []string
+	}{
+		"steps":            {work, []string{"seal", "1", "seal", "2", "answer"}},
+		"the record alone": {none, []string{"seal", "1", "2", "answer"}},
+	}, func(t *testing.T, test struct {
+		work func(ctx context.Context, name string) error
+		want []string
+	}) {
+		st := newSealing()
+		a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume, Streaming: true}},
+			func(w http.ResponseWriter, r *http.Request) {
+				for _, name := range []string{"1", "2"} {
+					require.NoError(t, test.work(r.Context(), name))
+					_, _ = w.Write([]byte(name))
+					_ = http.NewResponseController(w).Flush()
+				}
+			})
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder(), log: &st.log}
+		a.serve(w, newCommand("k-1", `{}`), alice)
+		require.Equal(t, test.want, st.log.all())
+	})
 }
 
 // Nothing leaves of an answer that rests on a lost segment. One that has left already, and rests on a call that has not

@@ -1199,6 +1199,22 @@ func TestKeysOfSteps(t *testing.T) {
 		slices.Sort(keys)
 		require.Len(t, slices.Compact(keys), 8, "two operations, two steps, two formats")
 	})
+	t.Run("a message that is processed inside a step has keys of its own", func(t *testing.T) {
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			return http.StatusCreated, core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
+				inside, err := core.DeriveCall(ctx, "mail")
+				require.NoError(t, err)
+				message, end := core.WithMessage(ctx, core.ID{1})
+				defer end()
+				of, err := core.DeriveCall(message, "mail")
+				require.NoError(t, err)
+				require.Equal(t, core.ID{1}.DeriveCall("mail"), of)
+				require.NotEqual(t, inside, of)
+				return nil
+			})
+		})
+		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
+	})
 	t.Run("a step that has finished keeps the keys of its calls and events: no later attempt reuses them", func(t *testing.T) {
 		attempts := 0
 		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
