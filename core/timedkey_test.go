@@ -449,8 +449,8 @@ func TestAnAgeOfKeysThatDoesNotCome(t *testing.T) {
 // clocklessAges is a store whose clock is wrong when it is asked for the ages of keys.
 type clocklessAges struct{ *memstore.Store }
 
-func (clocklessAges) KeepAge(context.Context, []byte, string, time.Duration, store.Window) (store.KeptAge, error) {
-	return store.KeptAge{}, core.ErrClock
+func (clocklessAges) KeepAge(context.Context, []byte, string, time.Duration, store.Window) (store.AgeLimit, error) {
+	return store.AgeLimit{}, core.ErrClock
 }
 
 // Where no clock says how old keys may be, none is judged, be it ahead by a little, and none is run.
