@@ -319,11 +319,11 @@ func TestRekey(t *testing.T) {
 	inBubble(t, "a late repeat is no other key", func(t *testing.T) {
 		a := newApp(t, core.Config{Policy: rekeyPolicy(core.RekeyReport)}, created)
 		for _, key := range []string{"key-1", "key-2"} {
-			requireCreated(t, a.post(key, order), core.ResultCreated)
+			requireCreated(t, a.post(key, order), wire.ResultCreated)
 			time.Sleep(core.DefaultRekeyWindow)
 		}
-		requireCreated(t, a.post("key-2", order), core.ResultReused)
-		requireCreated(t, a.post("key-1", order), core.ResultReused)
+		requireCreated(t, a.post("key-2", order), wire.ResultReused)
+		requireCreated(t, a.post("key-1", order), wire.ResultReused)
 		require.Empty(t, a.of(core.EventSuspectedDuplicate))
 	})
 	inBubble(t, "rekey refuse", func(t *testing.T) {

@@ -84,7 +84,7 @@ type Claimed struct {
 	// KeyRefused: the key has no record, or a free one, and its time forbids a first attempt (see Settings). No attempt
 	// is running.
 	KeyRefused bool
-	Record   Record // Won: the caller's own row; Busy: zero; KeyRefused: only Now; otherwise the existing row
+	Record     Record // Won: the caller's own row; Busy: zero; KeyRefused: only Now; otherwise the existing row
 }
 
 // Store keeps records. Its methods may be called from any goroutines at once and, if the store is durable, from any

@@ -108,7 +108,7 @@ type link struct {
 	listener *net.TCPListener
 	delay    time.Duration // of each direction
 	answers  atomic.Int64
-	cables    []*cable
+	cables   []*cable
 }
 
 // cable is one direction of a connection.
