@@ -64,7 +64,8 @@ func (s *server) copyFrom(primary *server) error {
 		return err
 	}
 	backup, err := s.command("pg_basebackup", "--pgdata="+s.file("data"), "--host="+primary.url.Hostname(),
-		"--port="+primary.url.Port(), "--username="+s.url.User.Username(), "--write-recovery-conf", "--checkpoint=fast", "--no-sync")
+		"--port="+primary.url.Port(), "--username="+s.url.User.Username(), "--write-recovery-conf", "--checkpoint=fast",
+		"--no-sync")
 	if err != nil {
 		return err
 	}
