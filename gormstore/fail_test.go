@@ -238,3 +238,56 @@ func TestTakeoverAsksForTheLeaseAgain(t *testing.T) {
 	require.Equal(t, ticket, got.Record.Ticket)
 	require.NoError(t, st.Complete(t.Context(), ticket, paid()))
 }
+
+// A free key is taken, and becomes free again, between the look of a claim and its takeover: the next operation must not
+// begin with the steps of the one in between.
+//
+// CONTRACT X-15, M-6
+func TestTakeoverAsksForTheFenceAgain(t *testing.T) {
+	t.Parallel()
+	url := migratedURL(t)
+	db := openPostgres(t, url, 4)
+	st := newStore(t, openPostgres(t, url, 4))
+	c := command(store.Resume)
+	require.NoError(t, st.Release(t.Context(), won(t, st, c)))
+
+	between := db.Begin()
+	require.NoError(t, between.Exec("UPDATE idempotency_record SET fence = fence + 1").Error)
+	require.NoError(t, between.Exec("INSERT INTO idempotency_step (record_id, name, kind, state, fence, started_at, finished_at) "+
+		"SELECT id, 'book', 1, 2, fence, now(), now() FROM idempotency_record").Error)
+	claimed := make(chan outcome, 1)
+	go func() {
+		got, err := st.Claim(t.Context(), again(c))
+		claimed <- outcome{got, err}
+	}()
+	sessions(t, db, 1, "wait_event_type = 'Lock'") // it has seen the free record, and waits for the row
+	require.NoError(t, between.Commit().Error)
+	got := <-claimed
+	require.NoError(t, got.err)
+	require.True(t, got.Won)
+	require.EqualValues(t, 3, got.Record.Fence)
+	steps, err := st.Steps(t.Context(), c.ID)
+	require.NoError(t, err)
+	require.Empty(t, steps, "they are those of the operation in between")
+}
+
+// Another free record than the one that was seen stands in the way of the first segment: its fence goes on rising.
+//
+// CONTRACT X-15, M-6
+func TestFirstSegmentLosesToAnotherFreeRecord(t *testing.T) {
+	t.Parallel()
+	db := openPostgres(t, migratedURL(t), 4)
+	st := newStore(t, db)
+	c := command(store.Resume)
+	free := won(t, st, c)
+	require.NoError(t, st.Release(t.Context(), free))
+	execute(t, db, "CREATE TABLE kept AS SELECT * FROM idempotency_record", "DELETE FROM idempotency_record")
+
+	segments, _ := resume(t, st, again(c))
+	execute(t, db, "INSERT INTO idempotency_record SELECT * FROM kept")
+	err := err2(segments.Seal(t.Context(), store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}}))
+	require.ErrorIs(t, err, store.ErrStale)
+	rec, err := st.Find(t.Context(), c.ID)
+	require.NoError(t, err)
+	require.Equal(t, free, rec.Ticket)
+}
