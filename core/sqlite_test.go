@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"path/filepath"
@@ -49,6 +50,7 @@ func newRowsApp(t *testing.T, cfg core.Config, handler http.HandlerFunc) *rowsAp
 
 	faults := &faultTransactor{faultStore: newFaultStore(store), transactor: store}
 	cfg.Store = faults
+	cfg.ClaimTimeout = cmp.Or(cfg.ClaimTimeout, 10*time.Second) // of a file on a busy machine
 	if cfg.Routes == nil {
 		cfg.Policy.Recovery = core.Rollback
 	}
