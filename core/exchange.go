@@ -8,6 +8,10 @@ import "net/http"
 type Exchange interface {
 	// Pattern returns the route as the router spells it, without its method; "" if the router knows no route.
 	Pattern() string
+	// Unguardable says why Pattern, or the method of the request, is not what the router has chosen the handlers by; "" if it
+	// is. A guard in front of the router takes each route for none, and a POST that was made a GET behind it for a safe one:
+	// both would run a handler without a key.
+	Unguardable() string
 	// Principal returns the caller that the JWT guard has put into the request's context; the zero value if there is none.
 	Principal() Principal
 
@@ -49,6 +53,9 @@ type Exchange interface {
 
 // RolesGuard is [Module.CheckRoles] as a guard: it continues, or sends 401, 403 or 500. It returns the handler's error.
 func (m *Module) RolesGuard(x Exchange) error {
+	if m.unguardable(x) {
+		return nil
+	}
 	if reply := m.CheckRoles(x.Request(), x.Pattern(), x.Principal()); reply != nil {
 		x.Send(reply)
 		return nil
@@ -56,8 +63,21 @@ func (m *Module) RolesGuard(x Exchange) error {
 	return x.Next()
 }
 
+// unguardable refuses a request of which the guards would take the route for another one, and reports whether it did.
+func (m *Module) unguardable(x Exchange) bool {
+	why := x.Unguardable()
+	if why != "" {
+		v := visit{m: m, pattern: x.Pattern()}
+		x.Send(v.refuse(x.Request(), NewProblem(CodeMisconfigured, why+", and nothing was run")))
+	}
+	return why != ""
+}
+
 // KeyGuard is [Module.Admit] as a guard: it continues with the admitted request, or refuses. It returns the handler's error.
 func (m *Module) KeyGuard(x Exchange) error {
+	if m.unguardable(x) {
+		return nil
+	}
 	request := x.Request()
 	admitted, reply := m.Admit(request, x.Pattern(), x.Principal(), x.Kept()...)
 	if !pass(x, request, admitted, reply) {
@@ -107,6 +127,9 @@ func (m *Module) Interceptor(x Exchange) error {
 
 // reserve is reserveContext for an exchange. It refuses if another request still works on the same context.
 func (m *Module) reserve(x Exchange, request *http.Request) (reservation, bool) {
+	if m.unguardable(x) {
+		return reservation{}, false
+	}
 	reserved, reply := m.reserveContext(request, x.Pattern(), x.Recycled())
 	switch {
 	case reply == nil:

@@ -33,14 +33,15 @@ func newRecycledExchange(body io.Reader) *recycledExchange {
 	return &recycledExchange{countedExchange: countedExchange{w: httptest.NewRecorder(), r: r}, recycled: new(int)}
 }
 
-func (x *recycledExchange) Recycled() any    { return x.recycled }
-func (x *recycledExchange) Overtaken() bool  { return x.overtaken }
-func (x *recycledExchange) Answered() bool   { return x.answered }
-func (x *recycledExchange) Send(*core.Reply) { x.did = append(x.did, "send") }
-func (x *recycledExchange) Sent(error)       { x.did = append(x.did, "sent") }
-func (x *recycledExchange) Shut()            { x.did = append(x.did, "shut") }
-func (x *recycledExchange) Leave(bool)       { x.did = append(x.did, "leave") }
-func (x *recycledExchange) Next() error      { x.did = append(x.did, "next"); return x.next() }
+func (x *recycledExchange) Unguardable() string { return "" }
+func (x *recycledExchange) Recycled() any       { return x.recycled }
+func (x *recycledExchange) Overtaken() bool     { return x.overtaken }
+func (x *recycledExchange) Answered() bool      { return x.answered }
+func (x *recycledExchange) Send(*core.Reply)    { x.did = append(x.did, "send") }
+func (x *recycledExchange) Sent(error)          { x.did = append(x.did, "sent") }
+func (x *recycledExchange) Shut()               { x.did = append(x.did, "shut") }
+func (x *recycledExchange) Leave(bool)          { x.did = append(x.did, "leave") }
+func (x *recycledExchange) Next() error         { x.did = append(x.did, "next"); return x.next() }
 
 // giveAway is what a framework does that takes a request for finished.
 func (x *recycledExchange) giveAway() *http.Request {
@@ -212,6 +213,8 @@ type countedExchange struct {
 	r                    *http.Request
 	patterns, principals int
 }
+
+func (x *countedExchange) Unguardable() string { return "" }
 
 func (x *countedExchange) Pattern() string {
 	x.patterns++

@@ -23,6 +23,7 @@ type exchange struct {
 }
 
 func (x *exchange) Pattern() string             { return x.patterns.of(x.c) }
+func (x *exchange) Unguardable() string         { return x.patterns.unguardable(x.c) }
 func (x *exchange) Request() *http.Request      { return x.c.Request() }
 func (x *exchange) SetRequest(r *http.Request)  { x.c.SetRequest(r) }
 func (x *exchange) Writer() http.ResponseWriter { return x.c.Response() }

@@ -48,7 +48,9 @@ func Bridge(find func(c echo.Context) (authctx.Principal, error), observers ...c
 //go:noinline
 func RolesGuard(idem *core.Module) echo.MiddlewareFunc {
 	known := &patterns{}
-	return func(next echo.HandlerFunc) echo.HandlerFunc { return routed(idem.RolesGuard, known, next) }
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error { return idem.RolesGuard(&exchange{c: c, patterns: known, next: next}) }
+	}
 }
 
 // KeyGuard refuses a request that has not exactly one valid key (400), or whose body is too large (413). Mount it behind
@@ -57,7 +59,9 @@ func RolesGuard(idem *core.Module) echo.MiddlewareFunc {
 //go:noinline
 func KeyGuard(idem *core.Module) echo.MiddlewareFunc {
 	known := &patterns{}
-	return func(next echo.HandlerFunc) echo.HandlerFunc { return routed(idem.KeyGuard, known, next) }
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error { return idem.KeyGuard(&exchange{c: c, patterns: known, next: next}) }
+	}
 }
 
 // Interceptor claims the request's key, runs the handler, and records its answer before it sends the answer. If the key
@@ -66,7 +70,9 @@ func KeyGuard(idem *core.Module) echo.MiddlewareFunc {
 //go:noinline
 func Interceptor(idem *core.Module) echo.MiddlewareFunc {
 	known := &patterns{}
-	return func(next echo.HandlerFunc) echo.HandlerFunc { return routed(idem.Interceptor, known, next) }
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error { return idem.Interceptor(&exchange{c: c, patterns: known, next: next}) }
+	}
 }
 
 // Idempotent makes routes idempotent: it is RolesGuard, KeyGuard and Interceptor in one. Mount it once, behind JWTGuard
@@ -75,16 +81,7 @@ func Interceptor(idem *core.Module) echo.MiddlewareFunc {
 //go:noinline
 func Idempotent(idem *core.Module) echo.MiddlewareFunc {
 	known := &patterns{}
-	return func(next echo.HandlerFunc) echo.HandlerFunc { return routed(idem.Idempotent, known, next) }
-}
-
-// routed is a guard that needs the route of the request. It refuses where core would let the request pass without a key,
-// although Echo runs a handler that needs one: see [patterns.unguardable].
-func routed(guard func(x core.Exchange) error, known *patterns, next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if why := known.unguardable(c); why != "" {
-			return send(c, core.NewProblem(core.CodeMisconfigured, why+", and nothing was run").Reply())
-		}
-		return guard(&exchange{c: c, patterns: known, next: next})
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error { return idem.Idempotent(&exchange{c: c, patterns: known, next: next}) }
 	}
 }

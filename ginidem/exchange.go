@@ -11,8 +11,9 @@ import (
 
 // exchange shows one request of Gin to package core: see [core.Exchange].
 type exchange struct {
-	c      *gin.Context
-	render func(c *gin.Context) // of WithErrorRenderer; nil without one
+	c       *gin.Context
+	methods *methods
+	render  func(c *gin.Context) // of WithErrorRenderer; nil without one
 
 	// Of an attempt:
 	outer    gin.ResponseWriter // the writer from before it
@@ -24,6 +25,7 @@ type exchange struct {
 }
 
 func (x *exchange) Pattern() string             { return pattern(x.c) }
+func (x *exchange) Unguardable() string         { return x.methods.unguardable(x.c) }
 func (x *exchange) Request() *http.Request      { return x.c.Request }
 func (x *exchange) SetRequest(r *http.Request)  { x.c.Request = r }
 func (x *exchange) Writer() http.ResponseWriter { return x.c.Writer }

@@ -42,11 +42,7 @@ func Bridge(find func(c *gin.Context) (authctx.Principal, error), observers ...c
 //go:noinline
 func RolesGuard(idem *core.Module) gin.HandlerFunc {
 	known := &methods{}
-	return func(c *gin.Context) {
-		if !known.refuse(c) {
-			_ = idem.RolesGuard(&exchange{c: c})
-		}
-	}
+	return func(c *gin.Context) { _ = idem.RolesGuard(&exchange{c: c, methods: known}) }
 }
 
 // KeyGuard refuses a request that has not exactly one valid key (400), or whose body is too large (413). Mount it behind
@@ -55,11 +51,7 @@ func RolesGuard(idem *core.Module) gin.HandlerFunc {
 //go:noinline
 func KeyGuard(idem *core.Module) gin.HandlerFunc {
 	known := &methods{}
-	return func(c *gin.Context) {
-		if !known.refuse(c) {
-			_ = idem.KeyGuard(&exchange{c: c})
-		}
-	}
+	return func(c *gin.Context) { _ = idem.KeyGuard(&exchange{c: c, methods: known}) }
 }
 
 // Interceptor claims the request's key, runs the handlers, and records their answer before it sends the answer. If the
@@ -68,11 +60,7 @@ func KeyGuard(idem *core.Module) gin.HandlerFunc {
 //go:noinline
 func Interceptor(idem *core.Module, opts ...Option) gin.HandlerFunc {
 	render, known := rendererOf(opts), &methods{}
-	return func(c *gin.Context) {
-		if !known.refuse(c) {
-			_ = idem.Interceptor(&exchange{c: c, render: render})
-		}
-	}
+	return func(c *gin.Context) { _ = idem.Interceptor(&exchange{c: c, methods: known, render: render}) }
 }
 
 // Idempotent makes routes idempotent: it is RolesGuard, KeyGuard and Interceptor in one. Mount it once, behind JWTGuard
@@ -81,21 +69,7 @@ func Interceptor(idem *core.Module, opts ...Option) gin.HandlerFunc {
 //go:noinline
 func Idempotent(idem *core.Module, opts ...Option) gin.HandlerFunc {
 	render, known := rendererOf(opts), &methods{}
-	return func(c *gin.Context) {
-		if !known.refuse(c) {
-			_ = idem.Idempotent(&exchange{c: c, render: render})
-		}
-	}
-}
-
-// refuse answers where core would let the request pass without a key, although Gin runs a handler that needs one: see
-// [methods.unguardable]. It reports whether it did.
-func (m *methods) refuse(c *gin.Context) bool {
-	why := m.unguardable(c)
-	if why != "" {
-		send(c, core.NewProblem(core.CodeMisconfigured, why+", and nothing was run").Reply())
-	}
-	return why != ""
+	return func(c *gin.Context) { _ = idem.Idempotent(&exchange{c: c, methods: known, render: render}) }
 }
 
 // Option changes how the interceptor works.

@@ -141,14 +141,19 @@ func requireUnconfirmed(t *testing.T, st *gormstore.Store, c store.Claim) {
 		"begin": func(ctx context.Context) error { _, _, err := st.Begin(ctx, again(c)); return err },
 		"find":  func(ctx context.Context) error { return err2(st.Find(ctx, c.ID)) },
 	} {
-		requireTimeout(t, read(soon(t)), way)
+		requireTimeout(t, read, way)
 	}
 }
 
-// requireTimeout checks that the time of a context was over. pgx sets it as the deadline of the connection, too, and on a busy
-// machine that one may be noticed first; before anything was sent, database/sql calls that a bad connection.
-func requireTimeout(t *testing.T, err error, what string) {
+// requireTimeout checks that a call waits until the time of its context is over. pgx sets it as the deadline of the
+// connection, too, and on a busy machine that one may be noticed first; before anything was sent, database/sql calls that a
+// bad connection.
+func requireTimeout(t *testing.T, call func(ctx context.Context) error, what string) {
 	t.Helper()
+	ctx := soon(t)
+	err := call(ctx)
+	end, _ := ctx.Deadline()
+	require.False(t, time.Now().Before(end), "%s did not wait: %v", what, err)
 	require.True(t, errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
 		errors.Is(err, driver.ErrBadConn), "%s: %v", what, err)
 }

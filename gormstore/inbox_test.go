@@ -390,7 +390,7 @@ func TestInboxWaitsForStandby(t *testing.T) {
 	first := later(func() error { return inbox.Process(t.Context(), m, stock) })
 	require.NoError(t, r.admin.Exec("SELECT pg_terminate_backend(?)", r.waiting()).Error)
 	eventually(t, "the row can be seen", func() bool { return countEffects(t, r.admin) == 1 })
-	requireTimeout(t, inbox.Process(soon(t), m, never(t)), "message")
+	requireTimeout(t, func(ctx context.Context) error { return inbox.Process(ctx, m, never(t)) }, "message")
 	r.abandon()
 	require.NoError(t, <-first, "it is read back")
 	requireProcessed(t, inbox, m)

@@ -15,6 +15,7 @@ type exchange struct {
 }
 
 func (x *exchange) Pattern() string             { return pattern(x.r) }
+func (x *exchange) Unguardable() string         { return unguardable(x.r) }
 func (x *exchange) Request() *http.Request      { return x.r }
 func (x *exchange) SetRequest(r *http.Request)  { x.r = r }
 func (x *exchange) Writer() http.ResponseWriter { return x.w }

@@ -47,7 +47,7 @@ func Bridge(find func(r *http.Request) (authctx.Principal, error), observers ...
 //
 //go:noinline
 func RolesGuard(idem *core.Module) Middleware {
-	return func(next http.Handler) http.Handler { return routed(idem.RolesGuard, next) }
+	return func(next http.Handler) http.Handler { return guarded(idem.RolesGuard, next) }
 }
 
 // KeyGuard refuses a request that has not exactly one valid key (400), or whose body is too large (413). Mount it behind
@@ -55,7 +55,7 @@ func RolesGuard(idem *core.Module) Middleware {
 //
 //go:noinline
 func KeyGuard(idem *core.Module) Middleware {
-	return func(next http.Handler) http.Handler { return routed(idem.KeyGuard, next) }
+	return func(next http.Handler) http.Handler { return guarded(idem.KeyGuard, next) }
 }
 
 // Interceptor claims the request's key, runs the handler, and records its answer before it sends the answer. If the key
@@ -63,7 +63,7 @@ func KeyGuard(idem *core.Module) Middleware {
 //
 //go:noinline
 func Interceptor(idem *core.Module) Middleware {
-	return func(next http.Handler) http.Handler { return routed(idem.Interceptor, next) }
+	return func(next http.Handler) http.Handler { return guarded(idem.Interceptor, next) }
 }
 
 // Idempotent makes routes idempotent: it is RolesGuard, KeyGuard and Interceptor in one. Mount it once, behind JWTGuard
@@ -71,17 +71,9 @@ func Interceptor(idem *core.Module) Middleware {
 //
 //go:noinline
 func Idempotent(idem *core.Module) Middleware {
-	return func(next http.Handler) http.Handler { return routed(idem.Idempotent, next) }
+	return func(next http.Handler) http.Handler { return guarded(idem.Idempotent, next) }
 }
 
-// routed is a guard that needs the route of the request. It refuses where core would let the request pass without a key,
-// although a handler runs that needs one: see [unguardable].
-func routed(guard func(x core.Exchange) error, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if why := unguardable(r); why != "" {
-			send(w, core.NewProblem(core.CodeMisconfigured, why+", and nothing was run").Reply())
-			return
-		}
-		_ = guard(&exchange{w: w, r: r, next: next})
-	})
+func guarded(guard func(x core.Exchange) error, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _ = guard(&exchange{w: w, r: r, next: next}) })
 }

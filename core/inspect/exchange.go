@@ -23,6 +23,7 @@ type exchange struct {
 var _ core.Exchange = (*exchange)(nil)
 
 func (x *exchange) Pattern() string             { return x.pattern }
+func (x *exchange) Unguardable() string         { return "" } // no router has chosen a handler
 func (x *exchange) Principal() core.Principal   { return x.principal }
 func (x *exchange) Request() *http.Request      { return x.r }
 func (x *exchange) SetRequest(r *http.Request)  { x.r = r }

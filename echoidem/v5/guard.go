@@ -45,7 +45,9 @@ func Bridge(find func(c *echo.Context) (authctx.Principal, error), observers ...
 //
 //go:noinline
 func RolesGuard(idem *core.Module) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc { return routed(idem.RolesGuard, next) }
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error { return idem.RolesGuard(&exchange{c: c, next: next}) }
+	}
 }
 
 // KeyGuard refuses a request that has not exactly one valid key (400), or whose body is too large (413). Mount it behind
@@ -53,7 +55,9 @@ func RolesGuard(idem *core.Module) echo.MiddlewareFunc {
 //
 //go:noinline
 func KeyGuard(idem *core.Module) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc { return routed(idem.KeyGuard, next) }
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error { return idem.KeyGuard(&exchange{c: c, next: next}) }
+	}
 }
 
 // Interceptor claims the request's key, runs the handler, and records its answer before it sends the answer. If the key
@@ -61,7 +65,9 @@ func KeyGuard(idem *core.Module) echo.MiddlewareFunc {
 //
 //go:noinline
 func Interceptor(idem *core.Module) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc { return routed(idem.Interceptor, next) }
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error { return idem.Interceptor(&exchange{c: c, next: next}) }
+	}
 }
 
 // Idempotent makes routes idempotent: it is RolesGuard, KeyGuard and Interceptor in one. Mount it once, behind JWTGuard
@@ -69,16 +75,7 @@ func Interceptor(idem *core.Module) echo.MiddlewareFunc {
 //
 //go:noinline
 func Idempotent(idem *core.Module) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc { return routed(idem.Idempotent, next) }
-}
-
-// routed is a guard that needs the route of the request. It refuses where core would let the request pass without a key,
-// although Echo runs a handler that needs one: see [unguardable].
-func routed(guard func(x core.Exchange) error, next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c *echo.Context) error {
-		if why := unguardable(c); why != "" {
-			return send(c, core.NewProblem(core.CodeMisconfigured, why+", and nothing was run").Reply())
-		}
-		return guard(&exchange{c: c, next: next})
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error { return idem.Idempotent(&exchange{c: c, next: next}) }
 	}
 }

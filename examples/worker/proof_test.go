@@ -177,8 +177,8 @@ func (c *child) run(t testing.TB) {
 	})
 }
 
-// live is the life of a worker, which ends by SIGKILL: by its own hand, from outside at a random time upTo, or when all is
-// done.
+// live is the life of a worker, which ends by SIGKILL: by its own hand, from outside at a random time within upTo, or when all
+// is done.
 func (p *place) live(t testing.TB, upTo time.Duration, done <-chan struct{}) *child {
 	c := p.spawn(t, 200)
 	select {

@@ -1,6 +1,7 @@
 package adaptertest
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -141,8 +142,12 @@ func methodChangedBehindTheRouter(t *testing.T, a Adapter) {
 	if !a.SeesChangedMethods {
 		return
 	}
-	var runs atomic.Int64
-	idem, jwt := NewModule(t, core.Config{}), a.JWTGuard(NewVerifier(t))
+	var runs, told atomic.Int64
+	idem, jwt := NewModule(t, core.Config{Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
+		if e.Code == core.CodeMisconfigured && e.Err != nil && e.Route == "/v1/pay" {
+			told.Add(1) // the app's own people have to mend it
+		}
+	})}), a.JWTGuard(NewVerifier(t))
 	pay := text(a, func(Context) string { runs.Add(1); return "paid" })
 	changed := func(r *http.Request, method string) *http.Request {
 		r = r.Clone(r.Context()) // the server looks at its own after the answer
@@ -164,6 +169,7 @@ func methodChangedBehindTheRouter(t *testing.T, a Adapter) {
 			require.Equal(t, http.StatusInternalServerError, got.Status, methods)
 			require.Contains(t, got.Body, "changed after the router had chosen", methods)
 			require.Zero(t, runs.Load())
+			require.EqualValues(t, 1, told.Swap(0))
 		}
 	}
 	app := a.New()

@@ -30,6 +30,7 @@ func TestLongRun(t *testing.T) {
 	ends, _ := l.ends()
 	require.Equal(t, l.begun(), ends["carried out"]+ends["refused"]+ends["unknown"]+ends["undone every time"])
 	require.Greater(t, ends["carried out"], l.begun()/4)
+	require.Greater(t, l.begun(), l.o.clients, "each client has begun more than one")
 	require.Positive(t, ends["refused"])
 	require.Positive(t, ends["undone every time"])
 	require.Positive(t, l.settled.Load(), "parked refunds that were settled")
