@@ -46,13 +46,10 @@ type countLine struct {
 
 func (v *visit) overview() error {
 	limit := countLimit
-	count := func() ([]store.Count, error) {
-		return v.operator.Count(v.r.Context(), store.Query{Unknown: true, HalfDone: true, Limit: limit})
-	}
-	counts, err := count()
+	counts, err := v.needSomebody(limit)
 	if errors.Is(err, context.DeadlineExceeded) { // the store has a lot to do: fewer are better than none
 		limit = countLimit / 20
-		counts, err = count()
+		counts, err = v.needSomebody(limit)
 	}
 	if err != nil {
 		return err
@@ -76,11 +73,22 @@ func (v *visit) overview() error {
 		page.Lines = append(page.Lines, countLine{total.Mark, c.Method, c.Route, c.Count, c.Hour, c.Day, c.Oldest, age,
 			v.Prefix + "operations?" + url.Values{"state": {state}, "route": {c.Method + " " + c.Route}}.Encode()})
 	}
-	page.AtLeast = page.Unknown.Count+page.HalfDone.Count >= limit
+	page.AtLeast = max(page.Unknown.Count, page.HalfDone.Count) >= limit
 	if v.Numbers != nil && v.operator.Supervises() { // they count the commands of every tenant (S-5)
 		page.Numbers = v.Numbers.view()
 	}
 	return v.show(http.StatusOK, "overview", "Overview", "overview", page)
+}
+
+// needSomebody counts the oldest operations of each state, up to limit. Each state is counted by itself: otherwise many unknown
+// operations would make it look as if there were no half-done ones.
+func (v *visit) needSomebody(limit int) ([]store.Count, error) {
+	unknown, err := v.operator.Count(v.r.Context(), store.Query{Unknown: true, Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	halfDone, err := v.operator.Count(v.r.Context(), store.Query{HalfDone: true, Limit: limit})
+	return append(unknown, halfDone...), err
 }
 
 // numbersView is this instance's last hour.

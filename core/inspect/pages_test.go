@@ -326,6 +326,24 @@ func TestOperations(t *testing.T) {
 	require.Contains(t, d.get("/idem/").text, "120")
 }
 
+// A store without the time to count all counts fewer, of each state by itself.
+func TestOverviewOfABusyStore(t *testing.T) {
+	d := newDesk(t)
+	for i := range 3 {
+		d.command("/v1/payouts", fmt.Sprint("payout-", i), `{}`, customer, broken)
+		d.advance(time.Second)
+	}
+	d.command("/v1/refunds", "refund-1", `{}`, customer, func(w http.ResponseWriter, r *http.Request) {
+		_ = core.CallDo(r.Context(), "refund", func(context.Context, core.DerivedKey) error { return errAway }, core.Dedup(time.Hour))
+		broken(w, r)
+	})
+	d.advance(time.Hour)
+	d.shaky.busy.Store(true)
+	p := d.get("/idem/")
+	require.Equal(t, http.StatusOK, p.Code)
+	require.Regexp(t, `(?s)class="card unknown".*>2<.*class="card half-done".*>1<`, p.html)
+}
+
 // What was counted an hour ago is forgotten. The numbers are of every tenant, so that only supervisors see them.
 //
 // CONTRACT S-5

@@ -162,6 +162,7 @@ func (e sqliteError) Code() int     { return int(e) }
 func TestEventThatTheBrokerRefuses(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, pgtest.URL(t), startNATS(t))
+	p.redeliver = 30 * time.Second // longer than a busy broker takes to refuse an event
 	p.start(t)
 	large := paid(t, "pay_large")
 	large.Payload = append(large.Payload, bytes.Repeat([]byte(" "), 1<<20)...) // NATS takes 1 MiB with the headers
