@@ -80,8 +80,8 @@ func (v *visit) overview() error {
 	return v.show(http.StatusOK, "overview", "Overview", "overview", page)
 }
 
-// needSomebody counts the oldest operations of each state, up to limit. Each state is counted by itself: otherwise many unknown
-// operations would make it look as if there were no half-done ones.
+// needSomebody counts the oldest operations of each state, up to limit. Each state is counted by itself: otherwise many
+// unknown operations would make it look as if there were no half-done ones.
 func (v *visit) needSomebody(limit int) ([]store.Count, error) {
 	unknown, err := v.operator.Count(v.r.Context(), store.Query{Unknown: true, Limit: limit})
 	if err != nil {
