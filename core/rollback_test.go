@@ -111,7 +111,7 @@ func TestRollbackAttempts(t *testing.T) {
 			a.handler = books(created)
 			require.Eventually(t, func() bool {
 				return a.post("k-1", `{}`).Header().Get("Idempotency-Result") == "created"
-			}, time.Minute, 10*time.Millisecond)
+			}, 10*time.Second, 10*time.Millisecond)
 			tookOver()
 			created(w, r)
 		})

@@ -61,7 +61,7 @@ func TestPipelinedStatements(t *testing.T) {
 					query := "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 					assert.NoError(c, admin.QueryRow(t.Context(), query).Scan(&backends))
 					assert.Zero(c, backends)
-				}, time.Minute, 5*time.Millisecond)
+				}, 10*time.Second, 5*time.Millisecond)
 				require.NoError(t, admin.QueryRow(t.Context(), "SELECT count(*) FROM rows").Scan(&now))
 				require.Equal(t, want, now)
 			})
