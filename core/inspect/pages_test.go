@@ -326,22 +326,28 @@ func TestOperations(t *testing.T) {
 	require.Contains(t, d.get("/idem/").text, "120")
 }
 
-// A store without the time to count all counts fewer, of each state by itself.
+// A store without the time to count all counts the oldest 1,000, of each state by itself, and the page says so.
 func TestOverviewOfABusyStore(t *testing.T) {
+	const hint = "only the oldest 1\u202f000 of each state are counted"
 	d := newDesk(t)
-	for i := range 3 {
+	d.shaky.busy.Store(true)
+	for i := range 999 {
 		d.command("/v1/payouts", fmt.Sprint("payout-", i), `{}`, customer, broken)
-		d.advance(time.Second)
 	}
+	d.advance(time.Second)
 	d.command("/v1/refunds", "refund-1", `{}`, customer, func(w http.ResponseWriter, r *http.Request) {
 		_ = core.CallDo(r.Context(), "refund", func(context.Context, core.DerivedKey) error { return errAway }, core.Dedup(time.Hour))
 		broken(w, r)
 	})
 	d.advance(time.Hour)
-	d.shaky.busy.Store(true)
+	require.NotContains(t, d.get("/idem/").text, hint)
+	for i := range 2 {
+		d.command("/v1/payouts", fmt.Sprint("late-", i), `{}`, customer, broken)
+	}
 	p := d.get("/idem/")
 	require.Equal(t, http.StatusOK, p.Code)
-	require.Regexp(t, `(?s)class="card unknown".*>2<.*class="card half-done".*>1<`, p.html)
+	require.Regexp(t, `(?s)class="card unknown".*>1\x{202f}000<.*class="card half-done".*>1<`, p.html)
+	require.Contains(t, p.text, hint)
 }
 
 // What was counted an hour ago is forgotten. The numbers are of every tenant, so that only supervisors see them.
