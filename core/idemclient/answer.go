@@ -134,8 +134,7 @@ func (k *call) judge(a *answer, failure error) outcome {
 	case status == http.StatusTooEarly, status == http.StatusTooManyRequests:
 		k.uncertain = k.uncertain || k.doubt(a) != nil
 		return outcome{again: true}
-	case a.unknown &&
-		(status < http.StatusInternalServerError || status == http.StatusInternalServerError && a.retryAfter == 0):
+	case a.unknown && (status < http.StatusInternalServerError || a.retryAfter == 0):
 		return outcome{reason: ErrOutcomeUnknown} // with Retry-After a repeat continues the operation
 	case status >= http.StatusInternalServerError: // also the statuses that proxies invent, up to 599
 		k.uncertain = true
@@ -203,6 +202,7 @@ var problems = map[core.Code]struct {
 	uncertain bool
 }{
 	core.CodeInFlight:              {outcome{again: true, cause: ErrInFlight}, true},
+	core.CodeCommitUnconfirmed:     {outcome{again: true}, true},
 	core.CodeKeyReused:             {outcome{reason: ErrKeyReused}, false},
 	core.CodeOutcomeUnknown:        {outcome{reason: ErrOutcomeUnknown}, true},
 	core.CodeKeyExpired:            {outcome{reason: ErrKeyExpired, ends: true}, false},

@@ -38,6 +38,7 @@ func TestWhatIsRetried(t *testing.T) {
 		"503 store_unavailable":       problem(core.CodeStoreUnavailable),
 		"503 commit_unconfirmed":      problem(core.CodeCommitUnconfirmed, "Idempotency-Result: unknown"),
 		"500 that a repeat continues": says(500, "Idempotency-Result: unknown", "Retry-After: 1"),
+		"502 that a repeat continues": says(502, "Idempotency-Result: unknown", "Retry-After: 1"),
 		"503 rolled_back":             problem(core.CodeRolledBack),
 		"429 too_many_open":           busy,
 		"504":                         says(504),
@@ -108,6 +109,7 @@ func TestWhatIsNeverRetried(t *testing.T) {
 			idemclient.ErrKeyReused, false},
 		{says(409, "Content-Type: text/plain", "Idempotency-Result: unknown", "", `"detail":"a detail"`), idemclient.ErrOutcomeUnknown, true},
 		{says(500, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
+		{says(502, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
 		{says(402, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
 		// The problem of another service, which a half-done handler has passed on.
 		{relayed(core.CodeKeyExpired, "Idempotency-Result: unknown"), idemclient.ErrOutcomeUnknown, true},
