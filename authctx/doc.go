@@ -5,7 +5,7 @@
 // app that knows its users by an id uses [User]. All three refuse everything that is in doubt: every failure is
 // [ErrUnauthenticated]. docs/auth.md of this module shows the common middlewares.
 //
-// The package imports no web framework. The guards of ginidem and echoidem use it.
+// The package imports no web framework. The guards of all adapters use it.
 //
 // Rule ids in comments, such as O-7, are listed with their tests in docs/contributors/invariants.md of this module.
 package authctx

@@ -25,8 +25,8 @@ type Config struct {
 	// section 3.1). New refuses "none". It also refuses HS256, HS384 and HS512 together with others, because a public key
 	// could be used as their secret.
 	Algorithms []string
-	// Keyfunc returns the key to check a token's signature with. keyfunc/v3 makes such a function for a JWKS address. It
-	// must return only keys of this issuer.
+	// Keyfunc returns the key to check a token's signature with. It must return only keys of this issuer. For a JWKS address
+	// see docs/auth.md, which says how to use keyfunc/v3: not keyfunc.NewDefaultCtx.
 	Keyfunc jwt.Keyfunc
 	// Leeway is how far the clocks of issuer and server may be apart when "exp", "nbf" and "iat" are checked: 0 to
 	// [MaxLeeway], default 0.
@@ -100,7 +100,7 @@ func (cfg Config) check() (errs []error) {
 		bad(`Audience: is required; the value of "aud" that names this API`)
 	}
 	if cfg.Keyfunc == nil {
-		bad("Keyfunc: is required; keyfunc/v3 for a JWKS address, or a function that returns the key")
+		bad("Keyfunc: is required; a function that returns the key. docs/auth.md has one for a JWKS address")
 	}
 	if cfg.Leeway < 0 || cfg.Leeway > MaxLeeway {
 		bad("Leeway: %v is not between 0 and %v", cfg.Leeway, MaxLeeway)

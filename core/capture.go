@@ -41,7 +41,7 @@ func neverReplayed(name string) bool {
 }
 
 // errAnswerTooLarge is the error of Write if a Rollback handler writes more than MaxAnswer.
-var errAnswerTooLarge = errors.New("idem: the answer is above MaxAnswer; it will be rolled back (R-4)")
+var errAnswerTooLarge = errors.New("idem: the answer is above MaxAnswer; it will be rolled back")
 
 // Capture takes a handler's answer and holds it back until it is recorded. It is the [http.ResponseWriter] that
 // adapters put below their framework's writer.

@@ -11,13 +11,14 @@
 // returns what the client gets. The adapters (ginidem, echoidem, httpidem) only translate the routing, writer and errors
 // of a framework.
 //
-// A [Store] keeps the records: gormstore for PostgreSQL and SQLite, memstore for tests and single processes. What
+// A [Store] keeps the records: gormstore for PostgreSQL and SQLite, memstore for tests. What
 // a store has to do is in package store, which is also the package for its author.
 //
 // [Module.AuditRoutes] refuses a router whose routes lack guards or are not declared. A module that owns groups
 // ([Config].Owns) asks for their routes only, and lists the others: [Module.Undeclared].
 //
-// The calls for handlers are [Operation], [CommandHashOf], [NotApplied], [KeepRows], [Call], [DeriveCall] and [DeriveEvent].
+// The calls for handlers are [Call], [Checkpoint], [DeriveCall], [DeriveEvent], [Operation], [Reference], [CommandHashOf],
+// [NotApplied], [Failed], [KeepRows] and [InShadow].
 //
 // Comments name rules of the contract, such as X-3. docs/contributors/invariants.md lists each rule with its tests.
 package core

@@ -55,8 +55,8 @@ func Failed(ctx context.Context) {
 }
 
 // KeepRows keeps the rows of a Rollback attempt even if its answer is a 4xx: a counter of failed tries, for instance.
-// Every 4xx is then recorded for the full retention, also 401, 403 and 429, unless NotApplied was called. Outside a
-// Rollback attempt it does nothing.
+// Every 4xx is then recorded for the full retention, also 401, 403 and 429, unless NotApplied was called. It
+// works on a Resume route before the first commit, too; elsewhere it does nothing.
 func KeepRows(ctx context.Context) {
 	if a := attemptctx.From(ctx); a != nil {
 		a.KeepRows.Store(true)

@@ -93,7 +93,7 @@ func (m *Module) imported(row Past, now time.Time) (Record, error) {
 	case !m.cfg.Scoping.admits(row.Principal):
 		return Record{}, errors.New("Principal: issuer and subject are required, and what Config.Scoping requires")
 	case row.Key == "" || len(row.Key) > maxKeyLen || !isVisibleASCII(row.Key):
-		return Record{}, errors.New("Key: want 1 to 255 visible ASCII characters (K-3); no client could send this one")
+		return Record{}, errors.New("Key: want 1 to 255 visible ASCII characters; no client could send this one")
 	case row.CreatedAt.IsZero() || row.CreatedAt.After(now):
 		return Record{}, errors.New("CreatedAt: want a time that has passed")
 	case row.Answer != nil && (row.Answer.Status < 200 || row.Answer.Status > 499):

@@ -187,7 +187,7 @@ func New(cfg Config) (*Module, error) {
 	m.cfg.Header = textproto.CanonicalMIMEHeaderKey(cfg.Header)
 	if filledIn[m.cfg.Header] {
 		bad("Header: %s is written by proxies and middleware, with a new value for each repeat; a key is chosen by the client, "+
-			"once for each command (K-10)", m.cfg.Header)
+			"once for each command", m.cfg.Header)
 	}
 	m.replays = maps.Clone(replayable)
 	for _, name := range cfg.ReplayHeaders {
@@ -195,7 +195,7 @@ func New(cfg Config) (*Module, error) {
 		case !isToken(name):
 			bad("ReplayHeaders: %q is not a header name", name)
 		case neverReplayed(name):
-			bad("ReplayHeaders: %s belongs to one answer only and is never replayed (R-3)", name)
+			bad("ReplayHeaders: %s belongs to one answer only and is never replayed", name)
 		default:
 			m.replays[name] = true
 		}

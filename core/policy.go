@@ -56,8 +56,8 @@ type Policy struct {
 	Retention time.Duration
 	// Tombstone is how long a key stays refused after retention, at least 24 h, default 30 days (M-5).
 	Tombstone time.Duration
-	// InvalidRetention is how long the recorded 400 or 422 of a Rollback route is kept, because its rows were rolled back;
-	// no tombstone follows. 1 min to Retention, default 6 h.
+	// InvalidRetention is how long a recorded 400 or 422 is kept whose rows were rolled back: of a Rollback route, or of a
+	// Resume route before its first commit. No tombstone follows: then the key is free. 1 min to Retention, default 6 h.
 	InvalidRetention time.Duration
 	// Lease is how long a Park or Resume attempt counts as alive without a renewal: 1 s to 1 h, default 30 s.
 	// It is renewed every third of it.
@@ -193,18 +193,18 @@ func (p Policy) check(method string, st Store) (errs []error) {
 			bad("Exempt: %q is no reason; say in a sentence why a repeat does no harm, or choose a Recovery", p.Exempt)
 		}
 	case p.Recovery == 0:
-		bad("Recovery: choose one, money safety has no default (O-5): core.Rollback for handlers that only write rows of " +
+		bad("Recovery: choose one, money safety has no default: core.Rollback for handlers that only write rows of " +
 			"the app's own database; core.Resume for handlers made of steps; core.Park for anything else. Or say why the " +
 			"route is Exempt")
 	case p.Recovery > Park:
 		bad("Recovery: %d is none of core.Rollback, core.Resume, core.Park", p.Recovery)
 	case p.Recovery == Rollback:
 		if _, ok := st.(store.Transactor); !ok {
-			bad("Recovery: Rollback needs a store that runs the handler's rows in the claim's transaction (X-5), and %T does "+
+			bad("Recovery: Rollback needs a store that runs the handler's rows in the claim's transaction, and %T does "+
 				"not; use gormstore, or core.Park", st)
 		}
 		if p.Streaming {
-			bad("Streaming: no byte of a Rollback route leaves before COMMIT (R-4)")
+			bad("Streaming: no byte of a Rollback route leaves before COMMIT")
 		}
 	case p.Recovery == Resume:
 		if _, ok := st.(store.Stepper); !ok {
@@ -213,13 +213,13 @@ func (p Policy) check(method string, st Store) (errs []error) {
 	}
 
 	if p.Retention < store.MinRetention || p.Retention > store.MaxRetention {
-		bad("Retention: %v is not between %v and %v (T-2)", p.Retention, store.MinRetention, store.MaxRetention)
+		bad("Retention: %v is not between %v and %v", p.Retention, store.MinRetention, store.MaxRetention)
 	}
 	if p.Tombstone < store.MinRetention {
 		bad("Tombstone: %v is shorter than %v; a late repeat would run again", p.Tombstone, store.MinRetention)
 	}
 	if p.InvalidRetention < time.Minute || p.InvalidRetention > p.Retention {
-		bad("InvalidRetention: %v is not between 1m and Retention (R-7)", p.InvalidRetention)
+		bad("InvalidRetention: %v is not between 1m and Retention", p.InvalidRetention)
 	}
 	if p.Lease < time.Second || p.Lease > time.Hour {
 		bad("Lease: %v is not between 1s and 1h", p.Lease)
@@ -228,13 +228,13 @@ func (p Policy) check(method string, st Store) (errs []error) {
 		bad("Deadline: %v is not between 1s and %v", p.Deadline, store.MinRetention)
 	}
 	if p.Wait < 0 || p.Wait > maxWait {
-		bad("Wait: %v is not between 0 and %v (M-2)", p.Wait, maxWait)
+		bad("Wait: %v is not between 0 and %v", p.Wait, maxWait)
 	}
 	if p.MaxAttempts < 1 || p.MaxAttempts > store.MaxAttempts {
-		bad("MaxAttempts: %d is not between 1 and %d (X-10)", p.MaxAttempts, store.MaxAttempts)
+		bad("MaxAttempts: %d is not between 1 and %d", p.MaxAttempts, store.MaxAttempts)
 	}
 	if p.ResumeFor < time.Minute || p.ResumeFor > maxResumeFor {
-		bad("ResumeFor: %v is not between 1m and %v (X-10)", p.ResumeFor, maxResumeFor)
+		bad("ResumeFor: %v is not between 1m and %v", p.ResumeFor, maxResumeFor)
 	}
 	if p.MaxBody < 1 {
 		bad("MaxBody: %d is not a number of bytes", p.MaxBody)

@@ -88,7 +88,7 @@ func (m *Module) checkTimedKeys() error {
 			errs = append(errs, fmt.Errorf("%s: KeyAge: %v is shorter than %v", name, r.KeyAge, store.MinKeyAge))
 		case r.Retention < least:
 			errs = append(errs, fmt.Errorf("%s: Retention: %v is shorter than %v, which is KeyAge (%v) + 2 * MaxClockSkew (%v) + "+
-				"%v + Deadline (%v); the record of a timed key has to outlive the key (T-6)", name, r.Retention, least, r.KeyAge,
+				"%v + Deadline (%v); the record of a timed key has to outlive the key", name, r.Retention, least, r.KeyAge,
 				m.cfg.MaxClockSkew, store.MaxKeyAhead, r.Deadline))
 		}
 	}

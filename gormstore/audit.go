@@ -30,7 +30,7 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 	var errs []error
 	if !guardInstalled(db) {
 		errs = append(errs, errors.New("the write guard is not installed on this db: use the db that gormstore.New got, or "+
-			"db.Use(gormstore.WriteGuard()) (X-6)"))
+			"db.Use(gormstore.WriteGuard())"))
 	}
 	texts, err := statementsOf(db, d)
 	if err != nil {
@@ -95,7 +95,7 @@ func (i inspector) secondLine(ctx context.Context, table string, model *schema.S
 	}
 	for _, column := range onceColumns {
 		if slices.Contains(model.DBNames, column) && !slices.Contains(columns, column) {
-			return fmt.Errorf("the column %s is missing in the database (D-1). AutoMigrate cannot add it to a table that has "+
+			return fmt.Errorf("the column %s is missing in the database. AutoMigrate cannot add it to a table that has "+
 				"rows: %s", column, backfill)
 		}
 	}
@@ -116,7 +116,7 @@ func (i inspector) secondLine(ctx context.Context, table string, model *schema.S
 	}
 	if flaws == nil {
 		return errors.New("it has no UNIQUE index over NOT NULL columns with operation_id among them; embed gormstore.Once, " +
-			"and create its rows with gormstore.CreateOnce (D-1)")
+			"and create its rows with gormstore.CreateOnce")
 	}
 	return errors.New(strings.Join(flaws, "; "))
 }

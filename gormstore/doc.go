@@ -4,10 +4,11 @@
 // A Rollback handler writes through the attempt's transaction:
 //
 //	tx := gormstore.Tx(c.Request.Context())
-//	tx.Create(&payment)
+//	created, err := gormstore.CreateOnce(tx, &payment)
 //
 // Record and rows commit together or not at all. New installs the write guard. It refuses a write that carries the
-// attempt's context but goes over another connection.
+// attempt's context but goes over another connection. [Migrate] makes the tables; a model that stores money embeds [Once],
+// whose index is the second line, and [Audit] checks it.
 //
 // A Resume handler writes rows in steps; each step commits together with its record: see [Step]. A consumer of a queue
 // writes rows together with the marker of the message that it processes: see [Inbox].

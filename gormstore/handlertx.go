@@ -81,7 +81,7 @@ func TxFrom(ctx context.Context) (*gorm.DB, bool) {
 // transaction; outside the steps of a Resume handler it only reads.
 //
 // Without a transaction it panics, because it never falls back to the plain database. The usual causes: the route's
-// recovery is not store.Rollback (a Resume handler writes in a [Step]); or ctx is not the request's, but
+// recovery is not core.Rollback (a Resume handler writes in a [Step]); or ctx is not the request's, but
 // context.Background() or a *gin.Context of an engine without ContextWithFallback. Pass c.Request.Context() in Gin,
 // c.Request().Context() in Echo.
 //

@@ -23,10 +23,10 @@ func knownLimit(pool *sql.DB, limit int) error {
 	case limit == 0:
 		return fmt.Errorf("the *sql.DB has no limit, and takes its connections from a pgxpool, which has %d: so the store cannot "+
 			"reserve any of them for its answers, and handlers would wait for each other; call SetMaxOpenConns of the *sql.DB "+
-			"before New, with MaxConns of the pgxpool or less (F-7)", inner)
+			"before New, with MaxConns of the pgxpool or less", inner)
 	}
 	return fmt.Errorf("SetMaxOpenConns(%d) is more than the pgxpool below has, %d: handlers would wait for each other; use "+
-		"MaxConns of the pgxpool or less (F-7)", limit, inner)
+		"MaxConns of the pgxpool or less", limit, inner)
 }
 
 // maxWrapped bounds how many connectors may be wrapped around each other.

@@ -85,7 +85,7 @@ func refuseZero(db *gorm.DB, field *schema.Field) {
 	}
 	if found {
 		_ = db.AddError(errors.New("idem: gormstore.Once: this row has no operation id: create it with " +
-			"gormstore.CreateOnce(tx, &row), not with tx.Create(&row), or set OperationID where there is no attempt (D-1)"))
+			"gormstore.CreateOnce(tx, &row), not with tx.Create(&row), or set OperationID where there is no attempt"))
 		db.Logger.Error(db.Statement.Context, "%v", db.Error) // GORM logs only what the database has refused
 	}
 }
