@@ -47,7 +47,7 @@ type conn struct {
 	guarded []any                    // how the guards know the connection
 	step    atomic.Pointer[stepConn] // the one under way, of a Resume attempt
 	leaves  atomic.Bool              // something may stay on the connection: see residue.go
-	stuck   atomic.Bool              // a query's argument has panicked, and Close of a *sql.Conn would wait for that query
+	stuck   atomic.Bool              // a query's argument has panicked: see unstick
 	copying atomic.Bool              // a CopyFrom is being sent
 	message atomic.Pointer[binding]  // the innermost message that has joined the transaction and is being processed
 	ended   atomic.Bool              // PostgreSQL: after a statement of the handler the server had no transaction
@@ -89,6 +89,9 @@ func (c *conn) end() {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	c.checkRows()
+	if c.stuck.Load() && unstick(c.sql) {
+		c.stuck.Store(false)
+	}
 	c.sawEnd()
 	if cut != nil {
 		cut(errOver)
