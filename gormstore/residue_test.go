@@ -51,6 +51,7 @@ func TestResidueReachesNobody(t *testing.T) {
 					for statement, stays := range map[string]bool{
 						"DO $$ BEGIN SET ROLE " + role + "; END $$": false, "DO $$ BEGIN PERFORM " + readOnly + "; END $$": false,
 						"CALL turn('" + role + "')": false, "SELECT freeze()": false, "UPDATE effects SET name = freeze()": false,
+						"SELECT * INTO TEMP kept FROM effects": false, "EXPLAIN ANALYZE CREATE TEMP TABLE kept AS TABLE effects": false,
 						"SELECT pg_advisory_lock(77)": false, "SELECT nextval('numbers')": true, "SELECT pg_advisory_xact_lock(77)": true,
 						"SET LOCAL statement_timeout = 9999": true, "SELECT set_config('app.tenant', 'a', true)": true,
 						"INSERT INTO effects (id, name) VALUES (1, lower('X')) ON CONFLICT (id) DO NOTHING": true,

@@ -173,6 +173,9 @@ func (l *lexer) statement(head *[6]token, s *Findings) (more bool) {
 			s.suspect = s.suspect || !columns && (qualified || maySuspect(last))
 			columns = false
 		case t.kind == word || t.kind == quotedName:
+			if n > 0 && l.dialect == Postgres && makesTable(last, t) {
+				s.Residue = append(s.Residue, strings.ToUpper(t.text))
+			}
 			s.Changes = s.Changes || t.is("set_config") || t.kind == quotedName && t.name() == "set_config"
 			columns = t.is("INTO") || t.is("CONFLICT") && last.is("ON") || columns && !keywords[t.name()]
 			qualified = last.isSymbol('.')
@@ -233,7 +236,7 @@ func controls(d Dialect, head [6]token) string {
 		return first + " TRANSACTION"
 	case first == "RESET" && second.is("ALL"), first == "DISCARD":
 		return first + " " + strings.ToUpper(second.text)
-	case first == "SET" && !second.is("LOCAL") && !second.is("CONSTRAINTS"):
+	case first == "SET" && (!second.is("LOCAL") && !second.is("CONSTRAINTS") || third.isSymbol('.')): // SET local.x = 1
 		// The next user of the connection would get the role, or read-only transactions.
 		return "SET without LOCAL stays on the pooled connection; write SET LOCAL"
 	}

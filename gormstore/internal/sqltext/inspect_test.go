@@ -109,7 +109,9 @@ func TestResidueIsRecognised(t *testing.T) {
 	for text, residue := range map[string][]string{
 		"DO $$ BEGIN END $$": {"DO"}, "CALL become('teller')": {"CALL"}, "SELECT 1; call become('teller')": {"CALL"},
 		"RESET ROLE": {"RESET"}, "LISTEN orders": {"LISTEN"}, "PREPARE p AS SELECT become('x')": {"PREPARE"}, "EXECUTE p": {"EXECUTE"},
-		"CREATE TEMP TABLE t (a int)": {"CREATE"}, "LOAD 'x'": {"LOAD"},
+		"CREATE TEMP TABLE t (a int)": {"CREATE"}, "LOAD 'x'": {"LOAD"}, "SELECT * INTO TEMP t FROM effects": {"INTO"},
+		"WITH x AS (TABLE y) SELECT * INTO UNLOGGED t FROM x": {"INTO"}, "SELECT 1 INTO pg_temp.effects": {"INTO"},
+		"EXPLAIN ANALYZE CREATE TEMP TABLE t AS SELECT 1": {"CREATE"}, "EXPLAIN ANALYZE EXECUTE p": {"EXECUTE"},
 		"SELECT become('teller')": {"become"}, `SELECT "Become" ('teller')`: {"become"}, "(SELECT become('x'))": {"become"},
 		"SELECT shop.Become('teller')": {"shop.become"}, "SELECT shop.now()": {"shop.now"}, "SELECT pg_catalog.become(1)": {"pg_catalog.become"},
 		"INSERT INTO effects (name) VALUES (become('x'))": {"become"}, "INSERT INTO effects SELECT become('x')": {"become"},

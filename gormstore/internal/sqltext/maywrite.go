@@ -76,7 +76,7 @@ var (
 	// reading are the statements that may only read.
 	reading = words(`select with values table show explain`)
 	// writing are the words of a write within such a statement: in a common table expression, SELECT ... INTO, after EXPLAIN.
-	writing = words(`insert update delete merge into call truncate execute refresh`)
+	writing = words(`insert update delete merge into call truncate create execute refresh`)
 )
 
 // locksRows reports whether the last token is the UPDATE of SELECT ... FOR UPDATE, which locks rows and writes none.
