@@ -616,6 +616,34 @@ func TestAnswerLosesToARecord(t *testing.T) {
 	})
 }
 
+// At a stricter level than READ COMMITTED an attempt may begin that does not see the record of another one. Its deadline may
+// find that out before the attempt ends; whoever ends it is told as well.
+//
+// CONTRACT M-6
+func TestEachRollbackTellsOfAnotherRecord(t *testing.T) {
+	t.Parallel()
+	for name, level := range map[string]string{"repeatable read": "repeatable%20read", "serializable": "serializable"} {
+		t.Run(name, func(t *testing.T) {
+			db := openPostgres(t, migratedURL(t)+"&default_transaction_isolation="+level, 16)
+			require.NoError(t, db.AutoMigrate(&effect{}))
+			st := newStore(t, db)
+			for way, begins := range map[string]func(c store.Claim) store.Tx{
+				"Rollback": func(c store.Claim) store.Tx { tx, _ := begin(t, st, c); return tx },
+				"Resume":   func(c store.Claim) store.Tx { segments, _ := resume(t, st, c); return segments },
+			} {
+				first, late := command(core.Rollback), command(core.Rollback)
+				require.NoError(t, <-commit(t, st, first, 30*time.Second))
+				tx := begins(late)
+				require.NoError(t, db.Exec("UPDATE idempotency_record SET id = ? WHERE id = ?", late.ID[:], first.ID[:]).Error)
+				for range 3 {
+					require.ErrorIs(t, tx.Rollback(), core.ErrStale, way)
+				}
+			}
+			requireIdle(t, db)
+		})
+	}
+}
+
 // A trigger drops the record without an error: the rows must not commit without it.
 //
 // CONTRACT M-6, X-14

@@ -220,17 +220,20 @@ func (t rollbackTx) Rollback() error {
 // attempt may have begun beside the moment in which another one committed (M-6): it saw no record, and a ROLLBACK has no
 // judge. So the record is looked for once more, before the client is told that nothing was applied.
 func (t rollbackTx) unlessTaken(ctx context.Context, err error) error {
-	if !t.mark.sharesSnapshot() || !t.looked.CompareAndSwap(false, true) {
+	if !t.mark.sharesSnapshot() {
 		return err
 	}
-	rec, found := t.store.Find(ctx, t.answer.claim.ID)
-	switch {
-	case errors.Is(found, store.ErrNotFound), found == nil && (rec.State() == store.Free || rec.Ticket == t.answer.ticket()):
-		return err
-	case found == nil:
-		return store.ErrStale
-	}
-	return fmt.Errorf("%w: it is not known whether another attempt has the key: %w", store.ErrRetryable, found)
+	t.lookOnce.Do(func() { // the deadline may have ended the transaction, and nobody has heard what it found
+		rec, found := t.store.Find(ctx, t.answer.claim.ID)
+		switch {
+		case errors.Is(found, store.ErrNotFound), found == nil && (rec.State() == store.Free || rec.Ticket == t.answer.ticket()):
+		case found == nil:
+			t.taken = store.ErrStale
+		default:
+			t.taken = fmt.Errorf("%w: it is not known whether another attempt has the key: %w", store.ErrRetryable, found)
+		}
+	})
+	return cmp.Or(t.taken, err)
 }
 
 // last returns the last message of the attempt: the record with the answer, steps, and COMMIT; or, after the rows are

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -122,7 +121,8 @@ func (s *segments) current(ctx context.Context) (*tx, error) {
 			return nil, err
 		}
 	}
-	return s.last, s.open(ctx)
+	err := s.open(ctx)
+	return s.last, err
 }
 
 // openOrFirst returns the open segment, or the first one; nil behind the first seal where none is open.
@@ -211,6 +211,9 @@ func (s *segments) Step(ctx context.Context, work func(ctx context.Context) erro
 	leave()
 	failed := t.failedStep(ctx)
 	switch {
+	case failed == nil && err == nil:
+		t.steps++
+		return nil
 	case failed == nil || errors.Is(err, failed):
 		return err
 	case errors.Is(failed, store.ErrEnded):
@@ -308,6 +311,8 @@ func (s *segments) toSeal(ctx context.Context, seal store.Seal) (*tx, error) {
 		}
 	case s.over:
 		return nil, store.ErrStale
+	case s.isOpen && !seal.Alone && databaseSteps(seal) > t.steps: // it was opened after the one with their rows
+		return nil, errUndone
 	case s.isOpen && (!seal.Alone || !s.sealed):
 		s.isOpen = false
 		return t, nil
@@ -316,8 +321,8 @@ func (s *segments) toSeal(ctx context.Context, seal store.Seal) (*tx, error) {
 		if err := t.Rollback(); errors.Is(err, store.ErrEnded) {
 			return nil, err
 		}
-	case hasRows(seal):
-		return nil, fmt.Errorf("%w: the segment of these steps was undone", store.ErrRetryable)
+	case databaseSteps(seal) > 0:
+		return nil, errUndone
 	}
 	if s.sealed && seal.Answer != nil && seal.Steps == nil {
 		return nil, s.store.Complete(ctx, s.answer.ticket(), *seal.Answer)
@@ -343,8 +348,16 @@ func (s *segments) reopen() error {
 	return nil
 }
 
-func hasRows(seal store.Seal) bool {
-	return slices.ContainsFunc(seal.Steps, func(step store.StepRecord) bool { return step.Kind == store.DatabaseStep })
+// errUndone: the rows of the steps that are to be sealed are not in the open segment.
+var errUndone = fmt.Errorf("%w: the segment of these steps was undone", store.ErrRetryable)
+
+func databaseSteps(seal store.Seal) (n int) {
+	for _, step := range seal.Steps {
+		if step.Kind == store.DatabaseStep {
+			n++
+		}
+	}
+	return n
 }
 
 // unlessTaken returns err, or what the record says about it: ErrStale where another attempt or a settlement has the record;
@@ -355,7 +368,7 @@ func (s *segments) unlessTaken(ctx context.Context, seal store.Seal, err error) 
 	}
 	rec, found := s.store.Find(ctx, s.answer.claim.ID)
 	switch mine := found == nil && rec.Ticket == s.answer.ticket(); {
-	case mine && seal.Answer != nil && !hasRows(seal) && (rec.Stored == store.Completed || rec.Stored == store.Expired):
+	case mine && seal.Answer != nil && databaseSteps(seal) == 0 && (rec.Stored == store.Completed || rec.Stored == store.Expired):
 		return nil
 	case !mine && (found == nil || errors.Is(found, store.ErrNotFound)):
 		return fmt.Errorf("%w: %w", store.ErrStale, err)

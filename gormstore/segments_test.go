@@ -184,3 +184,29 @@ func TestNoSegmentOpensBehindTheAttempt(t *testing.T) {
 		require.Equal(t, http.StatusCreated, a.post(func(ctx context.Context) error { return callProvider(ctx) }).Code)
 	})
 }
+
+// The deadline has undone a segment, and a handler that ignores it has opened the next one by reading. Its steps, whose rows
+// are gone, must not be sealed with that.
+//
+// CONTRACT X-14
+func TestStepsAreSealedWithTheirOwnRows(t *testing.T) {
+	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, st *gormstore.Store) {
+		c := command(core.Resume)
+		segments, _ := resume(t, st, c)
+		ctx := segments.Bind(t.Context())
+		require.NoError(t, err2(segments.Seal(ctx, store.Seal{Steps: []store.StepRecord{{Name: "call", Kind: store.ProviderStep}}})))
+		require.NoError(t, segments.Step(ctx, addEffect))
+		require.NoError(t, segments.Rollback())
+		reads, ok := gormstore.SQLTx(ctx)
+		require.True(t, ok)
+		var n int
+		require.NoError(t, reads.QueryRowContext(ctx, "SELECT count(*) FROM effects").Scan(&n))
+		require.Zero(t, n)
+
+		rows := store.Seal{Steps: []store.StepRecord{{Name: "reserve", Kind: store.DatabaseStep}}}
+		require.ErrorIs(t, err2(segments.Seal(ctx, rows)), core.ErrRetryable)
+		require.Len(t, try(st.Steps(ctx, c.ID)).ok(t), 1)
+		require.NoError(t, segments.Rollback())
+		requireIdle(t, db)
+	})
+}

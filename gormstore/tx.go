@@ -31,10 +31,13 @@ type tx struct {
 
 	ending  sync.Mutex // held while the transaction ends: Commit, Rollback or the deadline
 	ended   bool
-	checked bool        // SQLite: the savepoint was there, see stillOpen
-	gone    bool        // PostgreSQL: the last statement has found another transaction
-	looked  atomic.Bool // for another attempt's record: see rollbackTx.unlessTaken
-	lost    error       // why it is not known which rows were committed: see undo
+	checked bool  // SQLite: the savepoint was there, see stillOpen
+	gone    bool  // PostgreSQL: the last statement has found another transaction
+	lost    error // why it is not known which rows were committed: see undo
+	steps   int   // that have written in it, of a Resume attempt
+
+	lookOnce sync.Once // for another attempt's record: see rollbackTx.unlessTaken
+	taken    error     // what was found
 }
 
 const (
