@@ -52,7 +52,7 @@ var errNoResult = errors.New("idem: gormstore: PgxTx: the batch has no more resu
 // next reads the next result with fn.
 func (b *pgxBatch) next(fn func() error) (err error) {
 	if b.results == nil || b.over || len(b.queue) == 0 {
-		return cmp.Or(b.failed, errNoResult)
+		return cmp.Or(b.failure(), errNoResult)
 	}
 	b.queue = b.queue[1:]
 	if shut := b.read(func() { err = b.note(fn()) }); shut != nil {
@@ -61,7 +61,14 @@ func (b *pgxBatch) next(fn func() error) (err error) {
 	return err
 }
 
-// note remembers the first error, also of rows.
+// failure is the first error. The end of the attempt may note one meanwhile.
+func (b *pgxBatch) failure() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failed
+}
+
+// note remembers the first error, also of rows; b.mu is held.
 func (b *pgxBatch) note(err error) error {
 	if b.last != nil {
 		b.failed = cmp.Or(b.failed, b.last.Err())
@@ -100,7 +107,7 @@ func (b *pgxBatch) Tx() pgx.Tx { return nil }
 // Close implements [pgx.BatchResults]: it runs the functions of the queries whose result was not read, and reads the rest.
 func (b *pgxBatch) Close() error {
 	if b.results == nil || b.over {
-		return b.failed
+		return b.failure()
 	}
 	var err error
 	for err == nil && len(b.queue) > 0 {
@@ -114,7 +121,7 @@ func (b *pgxBatch) Close() error {
 	if shut := b.read(func() { _ = b.note(b.results.Close()) }); shut != nil {
 		return shut
 	}
-	return cmp.Or(err, b.failed)
+	return cmp.Or(err, b.failure())
 }
 
 // batchUnread is a batch as the library closes it.
@@ -126,8 +133,4 @@ func (b batchUnread) Close() error {
 }
 
 // Err implements [unread].
-func (b batchUnread) Err() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.failed
-}
+func (b batchUnread) Err() error { return b.failure() }

@@ -69,6 +69,8 @@ func (r *pgxRows) Err() error {
 	if r.rows == nil {
 		return r.err
 	}
+	r.turn.mu.Lock()
+	defer r.turn.mu.Unlock()
 	return cmp.Or(r.err, r.rows.Err())
 }
 
@@ -128,6 +130,8 @@ func (r *pgxRows) CommandTag() pgconn.CommandTag {
 	if r.rows == nil {
 		return pgconn.CommandTag{}
 	}
+	r.turn.mu.Lock()
+	defer r.turn.mu.Unlock()
 	return r.rows.CommandTag()
 }
 
@@ -151,7 +155,7 @@ func (r pgxUnread) Close() error {
 }
 
 // Err implements [unread].
-func (r pgxUnread) Err() error { return r.rows.Err() }
+func (r pgxUnread) Err() error { return r.pgxRows.Err() }
 
 // pgxRow is the one row of a statement.
 type pgxRow struct{ rows pgx.Rows }

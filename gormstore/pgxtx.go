@@ -3,8 +3,10 @@ package gormstore
 import (
 	"cmp"
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -179,7 +181,18 @@ func (s *copySource) Values() (values []any, err error) {
 	defer s.keepPanic(&err)
 	values, err = s.from.Values()
 	s.failed = cmp.Or(s.failed, err)
+	for _, value := range values { // pgx calls Value again, where a panic would end the process
+		if valuer, ok := value.(driver.Valuer); ok && !isNilPointer(value) {
+			_, _ = valuer.Value()
+		}
+	}
 	return values, err
+}
+
+// isNilPointer reports that a value is NULL: pgx does not call its Value.
+func isNilPointer(value any) bool {
+	v := reflect.ValueOf(value)
+	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // Err implements [pgx.CopyFromSource].

@@ -450,10 +450,13 @@ func TestPanicInAnArgument(t *testing.T) {
 			return tx.QueryRow(ctx, add, value).Scan(new(int64))
 		},
 		"PgxTx batch": func(ctx context.Context, tx gormstore.PgxDBTX, value any) error { return inBatch(ctx, tx, add, value) },
+		"PgxTx copy": func(ctx context.Context, tx gormstore.PgxDBTX, value any) error {
+			return err2(tx.CopyFrom(ctx, pgx.Identifier{"effects"}, []string{"name"}, pgx.CopyFromRows([][]any{{nil}, {value}})))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db := freshPostgres("", false)(t)(t) // closing a pgxpool would wait for the connection that stays
+			db := freshPostgres("", false)(t)(t)
 			module := newModule(t, newStore(t, db), core.Policy{Recovery: core.Rollback})
 			key := rand.Text()
 			require.Equal(t, panics, book(t, module, key, 201, func(ctx context.Context, tx gormstore.PgxDBTX) {
@@ -464,11 +467,69 @@ func TestPanicInAnArgument(t *testing.T) {
 				return book(t, module, key, 201, func(context.Context, gormstore.PgxDBTX) {}) == 201
 			}, time.Minute, 10*time.Millisecond, "the key is free")
 			require.Zero(t, countEffects(t, db))
-			if name != "SQLTx" { // database/sql does not give back the connection of a query that panics
-				requireIdle(t, db)
-			}
+			requireIdle(t, db)
 		})
 	}
+}
+
+// database/sql does not give back the connection of a query whose argument panics. No place of the pool is lost by it, nor
+// SQLite's writer, and the key is free.
+//
+// CONTRACT, F-3
+func TestQueryThatPanics(t *testing.T) {
+	onStores(t, transactionKinds, func(t *testing.T, db *gorm.DB, store *gormstore.Store) {
+		module := newModule(t, store, core.Policy{Recovery: core.Rollback})
+		key := rand.Text()
+		query := func(ctx context.Context) {
+			tx, _ := gormstore.SQLTx(ctx)
+			_ = tx.QueryRowContext(ctx, "SELECT $1", panicking{}).Scan(new(string))
+		}
+		pay := func(work func(ctx context.Context)) int {
+			return serve(t, module, key, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				require.NoError(t, addEffect(r.Context()))
+				work(r.Context())
+				w.WriteHeader(http.StatusCreated)
+			})).Code
+		}
+		for range try(db.DB()).ok(t).Stats().MaxOpenConnections + 1 {
+			require.Panics(t, func() { pay(query) })
+		}
+		requireIdle(t, db)
+		require.Zero(t, countEffects(t, db))
+		for range 2 { // it has swallowed one, and it is replayed
+			require.Equal(t, http.StatusCreated, pay(func(ctx context.Context) {
+				defer func() { _ = recover() }()
+				query(ctx)
+			}))
+		}
+		requireIdle(t, db)
+		require.Equal(t, 1, countEffects(t, db))
+	})
+}
+
+// The end of the attempt closes results that the handler is at. (The race detector sees what this test is for.)
+//
+// CONTRACT X-9
+func TestResultsAreAskedWhileTheAttemptEnds(t *testing.T) {
+	t.Parallel()
+	tx, ctx := begin(t, newStore(t, freshPool(t)(t)), command(core.Rollback))
+	door, _ := gormstore.PgxTx(ctx)
+	rows, err := door.Query(ctx, "SELECT generate_series(1, 100)")
+	require.NoError(t, err)
+	require.True(t, rows.Next())
+	ended := make(chan error)
+	go func() { ended <- tx.Rollback() }()
+	for over := false; !over; {
+		_, _ = rows.CommandTag(), rows.Err()
+		select {
+		case err := <-ended:
+			require.NoError(t, err)
+			over = true
+		default:
+		}
+	}
+	require.False(t, rows.Next())
+	require.ErrorContains(t, rows.Err(), "these results were closed")
 }
 
 // Over another driver there is no pgx.
