@@ -51,7 +51,7 @@ func (s *Store) change(ctx context.Context, q querier, name statement, args []an
 		return n == 1, err
 	}
 	var by server
-	if err := s.askOn(ctx, q, name, []any{&by.pid, &by.started}, args...); err != nil || by.pid == 0 {
+	if err := s.askOn(ctx, q, name, &by, []any{&by.pid, &by.started}, args...); err != nil || by.pid == 0 {
 		return false, err
 	}
 	return true, s.confirmWritten(ctx, by)

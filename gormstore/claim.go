@@ -116,7 +116,7 @@ func (s *Store) claimAlone(ctx context.Context, q querier, c store.Claim, seen b
 		var now instant
 		var by server
 		row := []any{&now, &by.pid, &by.started}
-		err = s.askOn(ctx, q, insertRecord, row, append(claimArgs(c), lockKey(c.ID), c.Traceparent)...)
+		err = s.askOn(ctx, q, insertRecord, &by, row, append(claimArgs(c), lockKey(c.ID), c.Traceparent)...)
 		switch {
 		case err != nil:
 			return store.Claimed{}, err
@@ -152,7 +152,7 @@ func (s *Store) claimed(ctx context.Context, q querier, c store.Claim, row *clai
 	lock, now, floor := row.lock, row.now, row.floor
 	switch {
 	case bool(row.won):
-		return s.won(ctx, wonRecord(c, 1, now.Time), server{row.scan.pid, row.scan.started})
+		return s.won(ctx, wonRecord(c, 1, now.Time), server{pid: row.scan.pid, started: row.scan.started})
 	case row.scan.id == nil && lock.Bool && !c.Trusts(now.Time):
 		return store.Claimed{}, store.ErrClock
 	case row.scan.id == nil && lock.Bool && !c.Key.Allows(now.Time, floor.Time):

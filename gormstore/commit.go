@@ -22,6 +22,7 @@ func (t *tx) commit(ctx context.Context, last lastCalls) error {
 			return err
 		},
 		End: func(left bool, err error) error {
+			warned := warned() // before the connection has another user
 			switch {
 			case err == nil:
 				t.conn.giveBack()
@@ -35,7 +36,7 @@ func (t *tx) commit(ctx context.Context, last lastCalls) error {
 			if !left {
 				t.leave()
 			}
-			if warned() && err == nil {
+			if warned && err == nil {
 				err = txn.ErrWarned
 			}
 			return err

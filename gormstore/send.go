@@ -12,13 +12,13 @@ import (
 // broken, it is sent again over another one.
 func (s *Store) askAlone(ctx context.Context, name statement, row []any, args ...any) error {
 	return txn.OverAnother(ctx, func() error {
-		return txn.Retry(ctx, func() error { return s.askOn(ctx, s.pool, name, row, args...) })
+		return txn.Retry(ctx, func() error { return s.askOn(ctx, s.pool, name, nil, row, args...) })
 	})
 }
 
 // askOn is ask for one statement on q. As database/sql does, it takes another connection of the pool where nothing was sent
-// over the first.
-func (s *Store) askOn(ctx context.Context, q querier, name statement, row []any, args ...any) error {
+// over the first. by is among what a statement returns that writes; nil for others.
+func (s *Store) askOn(ctx context.Context, q querier, name statement, by *server, row []any, args ...any) error {
 	if q != querier(s.pool) {
 		return txn.WithoutRow(s.queryRow(ctx, q, name, args...).Scan(row...))
 	}
@@ -30,6 +30,9 @@ func (s *Store) askOn(ctx context.Context, q querier, name statement, row []any,
 		only, err := s.call(ctx, own, name, row, args...)
 		if err == nil {
 			err = txn.Ask(ctx, own, only)
+		}
+		if by != nil { // before the connection has another user
+			by.warned = s.notices.Warned(by.pid)
 		}
 		_ = own.Close()
 		if !again || !pgconn.SafeToRetry(err) {

@@ -82,12 +82,13 @@ func (s *Store) confirm(ctx context.Context, started time.Time) error {
 type server struct {
 	pid     uint32
 	started instant
+	warned  bool // it has answered the statement with a warning
 }
 
 // confirmWritten is called behind a statement that has committed by itself. It waits once more for the standby if the server
 // has answered with a warning: an operator has cancelled the first wait.
 func (s *Store) confirmWritten(ctx context.Context, by server) error {
-	if !s.notices.Warned(by.pid) {
+	if !by.warned && !s.notices.Warned(by.pid) {
 		return nil
 	}
 	return s.confirm(ctx, by.started.Time)
