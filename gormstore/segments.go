@@ -368,7 +368,8 @@ func (s *segments) unlessTaken(ctx context.Context, seal store.Seal, err error) 
 	}
 	rec, found := s.store.Find(ctx, s.answer.claim.ID)
 	switch mine := found == nil && rec.Ticket == s.answer.ticket(); {
-	case mine && seal.Answer != nil && databaseSteps(seal) == 0 && (rec.Stored == store.Completed || rec.Stored == store.Expired):
+	case mine && seal.Answer != nil && databaseSteps(seal) == 0 &&
+		(rec.Stored == store.Completed || rec.Stored == store.Expired):
 		return nil
 	case !mine && (found == nil || errors.Is(found, store.ErrNotFound)):
 		return fmt.Errorf("%w: %w", store.ErrStale, err)
