@@ -116,8 +116,9 @@ func (a *Attempt) servedUntil() time.Time {
 }
 
 // Finish ends the attempt after its handler has returned: the answer is recorded, and only then returned to be sent
-// . A nil reply means that nothing is left to send: the answer has been streamed. If outer middleware renders the
-// handler's error, the reply has only a status, so that the client sees no success if there is no such middleware.
+// . A nil reply means that nothing is left to send: the answer has been streamed, and is broken off if it was not
+// recorded. If outer middleware renders the handler's error, the reply has only a status, so that the client sees no success
+// if there is no such middleware.
 func (a *Attempt) Finish() *Reply {
 	reply := a.end(false)
 	if a.capture.streaming {
@@ -173,13 +174,19 @@ func (a *Attempt) end(panicked bool) *Reply {
 	if e.notApplied && v != free {
 		a.observe(Event{Kind: EventNotAppliedRefused, Status: e.status})
 	}
+	var reply *Reply
 	switch {
 	case a.steps != nil:
-		return a.endResume(v, taken, a.stopDeadline())
+		reply = a.endResume(v, taken, a.stopDeadline())
 	case a.tx != nil:
-		return a.endTransaction(v, a.stopDeadline(), progress{})
+		reply = a.endTransaction(v, a.stopDeadline(), progress{})
+	default:
+		reply = a.endPark(v)
 	}
-	return a.endPark(v)
+	if v <= recordAlone && !reply.isRecorded() { // what was streamed is not the answer that a repeat gets
+		c.breakOff()
+	}
+	return reply
 }
 
 // broken returns the problem if the handler has written less than it announced, or has replaced its request by one

@@ -121,7 +121,8 @@ type Policy struct {
 	// ShadowUntil that has passed, so that the table always says what applies. It needs a [store.Sightings]. Default: enforced.
 	ShadowUntil time.Time
 	// Streaming lets a Park or Resume handler flush its answer before it is recorded. If it does, a repeat gets 409
-	// response_not_replayable with status and Location. New refuses it with Rollback.
+	// response_not_replayable with status and Location. Where recording then fails, the answer is broken off. New
+	// refuses it with Rollback.
 	Streaming bool
 }
 

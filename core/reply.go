@@ -42,6 +42,9 @@ func isOurs(name string) bool {
 	return false
 }
 
+// isRecorded reports whether the reply is the handler's own answer, and was recorded.
+func (r *Reply) isRecorded() bool { return len(r.result) > 0 && r.result[0] == wire.ResultCreated }
+
 // freed is the answer of a handler whose key has become free. A 5xx stays without a result: clients repeat those (C-2).
 func freed(r *Reply) *Reply {
 	if r.Status < http.StatusInternalServerError {

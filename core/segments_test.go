@@ -3,8 +3,10 @@ package core_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -538,6 +540,96 @@ func TestStreamedSuccessThatIsNone(t *testing.T) {
 			require.Equal(t, name == "none", a.of(core.EventCompleted) != nil)
 		})
 	}
+}
+
+// A streamed answer that was not recorded is broken off, however the recording failed: no client takes it for the answer
+// that a repeat gets. One that was recorded ends as usual.
+//
+// CONTRACT R-2, X-3, X-14
+func TestStreamedAnswerThatIsNotRecorded(t *testing.T) {
+	none := func(context.Context) error { return nil }
+	rows := func(ctx context.Context) error { return book(ctx, "rows", nil) }
+	for name, test := range map[string]struct {
+		recovery core.Recovery
+		status   int
+		behind   func(ctx context.Context) error // what the handler does behind the flush
+		fault    error                           // of the store that records the answer
+		broken   bool
+	}{
+		"Park":                      {core.Park, http.StatusCreated, none, nil, false},
+		"Park, settled meanwhile":   {core.Park, http.StatusCreated, none, core.ErrStale, true},
+		"Park, the record is lost":  {core.Park, http.StatusCreated, none, core.ErrNotFound, true},
+		"Park, a refusal":           {core.Park, http.StatusPaymentRequired, none, core.ErrNotFound, true},
+		"Resume":                    {core.Resume, http.StatusCreated, rows, nil, false},
+		"Resume, refused":           {core.Resume, http.StatusCreated, rows, core.ErrAborted, true},
+		"Resume, unconfirmed":       {core.Resume, http.StatusCreated, rows, core.ErrUnconfirmed, true},
+		"Resume, taken over":        {core.Resume, http.StatusCreated, none, core.ErrStale, true},
+		"Resume, a refusal":         {core.Resume, http.StatusPaymentRequired, rows, core.ErrRetryable, true},
+		"Resume, fails after bytes": {core.Resume, http.StatusBadGateway, none, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := newFaultStore(memstore.New())
+			if test.fault != nil {
+				st.on("complete", func(context.Context) error { return test.fault })
+			}
+			a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: test.recovery, Streaming: true}},
+				func(w http.ResponseWriter, r *http.Request) {
+					w.WriteHeader(test.status)
+					_, _ = w.Write([]byte("paid"))
+					_ = http.NewResponseController(w).Flush()
+					require.NoError(t, test.behind(r.Context()))
+				})
+			requireStreamed(t, a, test.status, test.broken)
+			require.Equal(t, !test.broken && test.status < 500, a.of(core.EventCompleted) != nil)
+		})
+	}
+	t.Run("a step of the attempt before is left out", func(t *testing.T) {
+		again := false
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Resume, Streaming: true}},
+			func(w http.ResponseWriter, r *http.Request) {
+				if !again {
+					require.NoError(t, cmpErr(book(r.Context(), "1", nil), core.Checkpoint(r.Context())))
+					w.WriteHeader(http.StatusBadGateway)
+					return
+				}
+				created(w, r)
+				_ = http.NewResponseController(w).Flush()
+			})
+		require.Equal(t, http.StatusBadGateway, a.post("k-1", `{}`).Code)
+		again = true
+		requireStreamed(t, a, http.StatusCreated, true)
+	})
+	inBubble(t, "the deadline has undone rows", func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Resume, Streaming: true}},
+			func(w http.ResponseWriter, r *http.Request) {
+				created(w, r)
+				_ = http.NewResponseController(w).Flush()
+				require.NoError(t, book(r.Context(), "1", nil))
+				<-r.Context().Done()
+			})
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder(), log: new(list[string])}
+		a.serve(w, newCommand("k-1", `{}`), alice)
+		require.Equal(t, http.StatusCreated, w.Code)
+		require.True(t, w.until.Equal(time.Unix(1, 0)), "broken off")
+	})
+}
+
+// requireStreamed sends k-1 to a through a real server, and requires an answer that begins with status, and that is whole or
+// broken off.
+func requireStreamed(t *testing.T, a *app, status int, broken bool) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, alice) }))
+	defer server.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+pattern, strings.NewReader(`{}`))
+	require.NoError(t, err)
+	r.Header.Set(wire.HeaderKey, "k-1")
+	r.Header.Set("Content-Type", "application/json")
+	res, err := server.Client().Do(r)
+	require.NoError(t, err)
+	defer func() { _ = res.Body.Close() }()
+	require.Equal(t, status, res.StatusCode)
+	_, err = io.ReadAll(res.Body)
+	require.Equal(t, broken, err != nil, "%v", err)
 }
 
 // CONTRACT X-1, X-3, X-14
