@@ -189,13 +189,16 @@ func (a *Attempt) end(panicked bool) *Reply {
 	return reply
 }
 
-// broken returns the problem if the handler has written less than it announced, or has replaced its request by one
-// without the attempt. Otherwise it returns nil.
+// broken returns the problem if the handler has written less than it announced, if a part of what it wrote was refused
+// or if it has replaced its request by one without the attempt. Otherwise it returns nil.
 func (a *Attempt) broken() (p *Problem) {
 	switch {
 	case a.capture.detached:
 		p = NewProblem(CodeMisconfigured, "the handler replaced its request by one whose context is not derived from the "+
 			"request's, and nothing was recorded; use context.WithoutCancel in place of context.Background")
+	case a.capture.refused != nil:
+		p = NewProblem(CodeAnswerIncomplete, "a write of the answer was refused, because what it rests on was not durable, and "+
+			"nothing was recorded; inside a step no byte of a large or streaming answer leaves: write behind the step")
 	case a.capture.brokeOff():
 		p = NewProblem(CodeAnswerIncomplete, "the handler announced more bytes than it wrote; nothing was recorded")
 	default:

@@ -60,6 +60,7 @@ type Capture struct {
 	canStream  bool         // Park and Resume: an answer above the cap is sent at once
 	flushable  bool         // the route allows streaming: Flush sends
 	durable    func() error // Resume: makes durable what stands before the bytes that are sent next
+	refused    error        // of durable, at a write: its bytes are lost, and the answer would have a hole
 	streaming  bool         // bytes have been sent
 	until      time.Time    // when streaming ends; zero if the server ends it earlier
 	unread     error        // streaming has ended then, because the client does not read
@@ -139,7 +140,9 @@ func (b *beginning) restore(h http.Header) {
 
 // Write adds a copy of p to the body. If the answer has not begun, it begins with status 200. Errors:
 // [http.ErrBodyNotAllowed] if the status is 204 or 304; in Rollback an error if the body is above MaxAnswer, and the
-// attempt is then rolled back; for a streaming answer the errors of the connection.
+// attempt is then rolled back; for a streaming answer the errors of the connection, and in Resume an error if what
+// stands before the bytes cannot be made durable, inside a step for instance. After that one no write succeeds, and the
+// attempt has failed.
 func (c *Capture) Write(p []byte) (int, error) {
 	if err := c.grow(len(p)); err != nil {
 		return 0, err
@@ -169,8 +172,15 @@ func (c *Capture) grow(n int) error {
 	if c.status == http.StatusNoContent || c.status == http.StatusNotModified {
 		return http.ErrBodyNotAllowed
 	}
+	fits := !c.streaming && !c.overflow && len(c.body)+n <= c.limit
+	if !fits && n > 0 && c.refused == nil {
+		c.refused = c.makeDurable()
+	}
+	if c.refused != nil {
+		return c.refused
+	}
 	c.size += n
-	if c.streaming || !c.overflow && len(c.body)+n <= c.limit {
+	if fits || c.streaming {
 		return nil
 	}
 	c.overflow = true
@@ -181,15 +191,18 @@ func (c *Capture) grow(n int) error {
 	return c.stream()
 }
 
+// makeDurable makes durable what stands before the bytes that are sent next.
+func (c *Capture) makeDurable() error {
+	if c.durable == nil {
+		return nil
+	}
+	return c.durable()
+}
+
 // stream sends what was held back. Later writes go straight to the client. If the client does not read, they end with the
 // attempt's deadline: the handler does not see its context while it writes. Writers of middleware without Unwrap have
 // no deadline.
 func (c *Capture) stream() error {
-	if c.durable != nil {
-		if err := c.durable(); err != nil {
-			return err
-		}
-	}
 	c.streaming = true
 	if !c.until.IsZero() {
 		_ = http.NewResponseController(c.outer).SetWriteDeadline(c.until)
@@ -204,11 +217,6 @@ func (c *Capture) stream() error {
 
 // send sends more of a streaming answer.
 func (c *Capture) send(p []byte) (int, error) {
-	if c.durable != nil {
-		if err := c.durable(); err != nil {
-			return 0, err
-		}
-	}
 	n, err := c.outer.Write(p)
 	return n, c.noteUnread(err)
 }
@@ -225,11 +233,11 @@ func (c *Capture) noteUnread(err error) error {
 // Flush does nothing, unless the route allows streaming: then it sends what was written, and later writes are sent at once
 //
 func (c *Capture) Flush() {
-	if !c.flushable {
+	if !c.flushable || c.refused != nil {
 		return
 	}
 	c.WriteHeader(http.StatusOK)
-	if !c.streaming && c.stream() != nil {
+	if !c.streaming && (c.makeDurable() != nil || c.stream() != nil) { // what is held back may still be sent later
 		return
 	}
 	_ = c.noteUnread(http.NewResponseController(c.outer).Flush()) // a writer that cannot flush sends at the end

@@ -42,7 +42,7 @@ const (
 	CodeNotSettleable      Code = "not_settleable"      // 409: only unknown operations can be settled, once
 	CodeSuspectedDuplicate Code = "suspected_duplicate" // 409: the same command came with another key; see Rekey
 	CodeTooManyOpen        Code = "too_many_open"       // 429: too many commands of the principal are open; retry. See MaxOpen
-	CodeAnswerIncomplete   Code = "answer_incomplete"   // 500: the handler wrote less than it announced; not recorded
+	CodeAnswerIncomplete   Code = "answer_incomplete"   // 500: a part of the handler's answer is missing; not recorded
 	CodeCallUnfinished     Code = "call_unfinished"     // 500: a success although a call is unfinished; not recorded
 	CodeAnswerTooLarge     Code = "answer_too_large"    // 500: rolled back, the answer was above the cap
 	CodeStepsChanged       Code = "steps_changed"       // 500: a Resume handler took other steps than before

@@ -138,11 +138,14 @@ func (a *Attempt) makeDurable() error {
 		return nil
 	}
 	p, _ := placeOf(&a.inside)
-	if err := p.steps.mayCheckpoint(); err != nil {
-		return err
+	err := p.steps.mayCheckpoint()
+	if err == nil {
+		_, err = p.seal(nil)
 	}
-	_, err := p.seal(nil)
-	return err
+	if err != nil {
+		return fmt.Errorf("idem: what the answer rests on is not durable, and no byte leaves before it: %w", err)
+	}
+	return nil
 }
 
 // openSegment is called before a segment opens behind the first seal.

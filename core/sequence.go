@@ -185,12 +185,12 @@ func (s *steps) sealed(err error) {
 // now is the store's clock, by that of the process since the recorded steps were read.
 func (s *steps) now(recorded store.StepRecord) time.Time { return recorded.Now.Add(time.Since(s.read)) }
 
-// mustSeal reports whether anything stands before the first byte of an answer that is not durable yet: the record itself, or
-// a step.
+// mustSeal reports whether anything stands before the next byte of an answer that is not durable yet: the record itself, or
+// a step, also one that is under way.
 func (s *steps) mustSeal() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.committed || len(s.pending) > 0
+	return !s.committed || len(s.pending) > 0 || s.busy == store.DatabaseStep
 }
 
 // isOpen reports whether a segment is open, or a step is not durable yet.

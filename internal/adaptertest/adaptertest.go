@@ -181,7 +181,7 @@ func Run(t *testing.T, a Adapter) {
 		{"answers", answers},
 		{"compression", compression},
 		{"no way around the capture", noWayAround},
-		{"streaming", streaming}, {"client that does not read", clientThatDoesNotRead},
+		{"streaming", streaming}, {"writes inside steps", writesInsideSteps}, {"client that does not read", clientThatDoesNotRead},
 		{"headers", headers},
 		{"informational", informational},
 		{"relay breaks off", relayBreaksOff},

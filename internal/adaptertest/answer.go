@@ -255,6 +255,79 @@ func streaming(t *testing.T, a Adapter) {
 	RequireProblem(t, http.StatusConflict, "response_not_replayable", client.Do(Call{Path: "/v1/large", Key: "key-2"}))
 }
 
+// A Resume handler that writes inside a step: no byte leaves before the step is durable. A write that is refused for that
+// leaves a hole, and nobody takes what is left for the answer. A flush that is refused leaves none.
+//
+// CONTRACT
+func writesInsideSteps(t *testing.T, a Adapter) {
+	write := func(c Context, text string) { _, _ = io.WriteString(c.Writer(), text) } // careless: it ignores the error
+	flush := func(c Context) { c.Writer().(http.Flusher).Flush() }
+	step := func(c Context, fail error, texts ...string) {
+		_, err := core.Step(c.Request().Context(), "a", func(context.Context) (int, error) {
+			for _, text := range texts {
+				write(c, text)
+			}
+			flush(c)
+			return 0, fail
+		})
+		assert.ErrorIs(t, err, fail)
+	}
+	const whole, hole, broken = "whole", "hole", "broken"
+	for name, test := range map[string]struct {
+		flushable bool
+		pay       func(c Context)
+		want      string
+		body      string // what has left, or the whole
+	}{
+		"flushed before, the step fails": {true, func(c Context) { write(c, "0"); flush(c); step(c, errDeclined, "row") }, broken, "0"},
+		"flushed before": {true, func(c Context) {
+			write(c, "0")
+			flush(c)
+			step(c, nil, "row")
+			write(c, "C")
+		}, broken, "0"},
+		"flushed in the first step": {true, func(c Context) { step(c, nil, "row"); flush(c); write(c, "C") }, whole, "rowC"},
+		"flushed in a later step":   {true, func(c Context) { write(c, "0"); flush(c); step(c, nil); write(c, "C") }, whole, "0C"},
+		"above the cap": {false, func(c Context) {
+			step(c, nil, strings.Repeat("A", 40), strings.Repeat("B", 40))
+			write(c, "C")
+		}, hole, ""},
+		"above the cap, then flushed": {true, func(c Context) {
+			step(c, nil, strings.Repeat("A", 40), strings.Repeat("B", 40))
+			flush(c)
+		}, hole, ""},
+		"above the cap, nothing written behind": {false, func(c Context) {
+			step(c, nil, strings.Repeat("A", 40), strings.Repeat("B", 40))
+		}, hole, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var completed atomic.Int64
+			client := paying(t, a, core.Config{
+				Policy: core.Policy{Recovery: core.Resume, Streaming: test.flushable, MaxAnswer: 60},
+				Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
+					if e.Kind == core.EventCompleted {
+						completed.Add(1)
+					}
+				}),
+			}, func(c Context) error { test.pay(c); return nil })
+			got := client.Do(Call{Key: "key-1"})
+			switch test.want {
+			case whole:
+				require.NoError(t, got.Err)
+				require.Equal(t, http.StatusOK, got.Status)
+			case hole:
+				RequireProblem(t, http.StatusInternalServerError, "answer_incomplete", got)
+			case broken:
+				require.Error(t, got.Err)
+			}
+			if test.body != "" {
+				require.Equal(t, test.body, got.Body)
+			}
+			require.Equal(t, test.want == whole, completed.Load() == 1)
+		})
+	}
+}
+
 // What outer middleware sets is each answer's own. What the handler sets reaches the first client whole, and a repeat
 // as far as it may be recorded.
 //
