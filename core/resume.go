@@ -71,7 +71,9 @@ func (a *Attempt) endResume(v verdict, steps progress, inTime bool) *Reply {
 		return a.giveUp()
 	case steps.changed, v == record && steps.leftOut:
 		return a.yield(ErrStepsChanged, func() *Reply {
-			return a.refuse(NewProblem(CodeStepsChanged, "the handler takes other steps than before; nothing was recorded"))
+			p := NewProblem(CodeStepsChanged, "the handler takes other steps than before; nothing was recorded")
+			p.unknown = true // and no Retry-After: a repeat would only use the operation's attempts up
+			return a.refuse(p)
 		})
 	case v == fail:
 		return a.yield(steps.lost, func() *Reply { return a.notFinal() })

@@ -392,7 +392,9 @@ func TestChangedStepsAreRefused(t *testing.T) {
 				for range 2 {
 					w := a.post("k-1", `{}`)
 					requireProblem(t, w, http.StatusInternalServerError, core.CodeStepsChanged)
-					require.Empty(t, w.Header().Get("Idempotency-Result"))
+					require.Equal(t, "unknown", w.Header().Get("Idempotency-Result"))
+					require.Contains(t, w.Body.String(), `"safe_new_key":false`)
+					require.Empty(t, w.Header().Get("Retry-After"), "a repeat only helps with the old steps")
 				}
 				require.Subset(t, before, s.ran, "no new step runs before those that were there")
 

@@ -186,6 +186,28 @@ func TestARefusalOfAHalfDoneOperation(t *testing.T) {
 	}
 }
 
+// A release has changed the steps of a half-done operation. Repeats would only use its attempts up, and the money may have
+// moved: the client does not repeat, and asks.
+//
+// CONTRACT C-2, C-4, X-3
+func TestStepsThatHaveChanged(t *testing.T) {
+	step := "charge"
+	b := newBank(t, core.Config{Policy: core.Policy{Recovery: core.Resume}}, func(w http.ResponseWriter, r *http.Request) {
+		_ = core.CallDo(r.Context(), step, func(context.Context, core.DerivedKey) error { return errReset }, core.Dedup(time.Hour))
+		w.WriteHeader(http.StatusBadGateway)
+	})
+	cfg := idemclient.Config{Transport: ownTransport(t), Journal: intents.NewMemoryJournal(), MaxAttempts: 1}
+	e := failed(t)(newClient(t, cfg).Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments")))
+	require.ErrorIs(t, e, idemclient.ErrGivenUp)
+
+	step, cfg.MaxAttempts, cfg.FirstPause = "pay", 5, time.Millisecond
+	e = failed(t)(newClient(t, cfg).Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments")))
+	require.ErrorIs(t, e, idemclient.ErrOutcomeUnknown)
+	require.Equal(t, core.CodeStepsChanged, e.Code)
+	require.True(t, e.Uncertain)
+	require.Len(t, b.keys(), 2, "one run each")
+}
+
 // net/http sends a request again by itself, because it has an Idempotency-Key, if a connection that was used before breaks.
 // The first of the two may have been carried out, and so the answer to the second tells nothing unless it is marked.
 //
