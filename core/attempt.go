@@ -129,11 +129,18 @@ func (a *Attempt) Finish() *Reply {
 }
 
 // Panicked ends the attempt after its handler has panicked; the adapter then lets the panic continue. If the outcome is
-// unknown, Panicked says so in h, the headers that the recovery middleware will send (C-2).
+// unknown, Panicked says so in h, the headers that the recovery middleware will send, and with Retry-After if a repeat
+// continues the operation (C-2, X-3).
 func (a *Attempt) Panicked(h http.Header) {
-	if reply := a.end(true); reply.result != nil && !a.capture.streaming {
-		h[a.m.cfg.Header] = a.admission.echo
-		h[wire.HeaderResult] = reply.result
+	reply := a.end(true)
+	unknown := reply.says(wire.ResultUnknown) || a.steps != nil && a.steps.hasCommitted() // another attempt may have answered
+	if !unknown || a.capture.streaming {
+		return
+	}
+	h[a.m.cfg.Header] = a.admission.echo
+	h[wire.HeaderResult] = resultUnknown
+	if a.steps != nil && reply.problem != CodeOutcomeUnknown {
+		h["Retry-After"] = []string{inSeconds(a.m.cfg.RetryAfter)}
 	}
 }
 
@@ -183,7 +190,7 @@ func (a *Attempt) end(panicked bool) *Reply {
 	default:
 		reply = a.endPark(v)
 	}
-	if v <= recordAlone && !reply.isRecorded() { // what was streamed is not the answer that a repeat gets
+	if v <= recordAlone && !reply.says(wire.ResultCreated) { // what was streamed is not the answer that a repeat gets
 		c.breakOff()
 	}
 	return reply

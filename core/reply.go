@@ -42,8 +42,8 @@ func isOurs(name string) bool {
 	return false
 }
 
-// isRecorded reports whether the reply is the handler's own answer, and was recorded.
-func (r *Reply) isRecorded() bool { return len(r.result) > 0 && r.result[0] == wire.ResultCreated }
+// says reports whether the reply has this Idempotency-Result.
+func (r *Reply) says(result string) bool { return len(r.result) > 0 && r.result[0] == result }
 
 // freed is the answer of a handler whose key has become free. A 5xx stays without a result: clients repeat those (C-2).
 func freed(r *Reply) *Reply {

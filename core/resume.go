@@ -184,7 +184,10 @@ func (a *Attempt) callUnfinished() *Reply {
 func (a *Attempt) notFinal() *Reply {
 	reply := a.capture.reply()
 	reply.result = resultUnknown
-	if reply.Status >= http.StatusInternalServerError && reply.Header != nil && reply.Header["Retry-After"] == nil {
+	if reply.Status >= http.StatusInternalServerError && reply.Header["Retry-After"] == nil {
+		if reply.Header == nil { // of an error that outer middleware renders
+			reply.Header = http.Header{}
+		}
 		reply.Header.Set("Retry-After", inSeconds(a.m.cfg.RetryAfter))
 	}
 	return reply

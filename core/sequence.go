@@ -193,6 +193,13 @@ func (s *steps) mustSeal() bool {
 	return !s.committed || len(s.pending) > 0 || s.busy == store.DatabaseStep
 }
 
+// hasCommitted reports whether a segment has committed, in this attempt or in one before.
+func (s *steps) hasCommitted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.committed
+}
+
 // isOpen reports whether a segment is open, or a step is not durable yet.
 func (s *steps) isOpen() bool {
 	s.mu.Lock()

@@ -1011,31 +1011,72 @@ func TestAnswerBeforeACallHasReturned(t *testing.T) {
 // CONTRACT X-3, C-4
 func TestFailuresAfterACallSayUnknown(t *testing.T) {
 	for name, test := range map[string]struct {
-		names  []string
-		result string
-		panics bool
+		names    []string
+		result   string
+		panics   bool
+		written  int // the status in front of a panic
+		attempts int // MaxAttempts
 	}{
-		"before any step":       {nil, "", false},
-		"after a call":          {[]string{"charge"}, "unknown", false},
-		"panic before any step": {nil, "", true},
-		"panic after a call":    {[]string{"charge"}, "unknown", true},
+		"before any step":             {nil, "", false, 0, 0},
+		"after a call":                {[]string{"charge"}, "unknown", false, 0, 0},
+		"panic before any step":       {nil, "", true, 0, 0},
+		"panic after a call":          {[]string{"charge"}, "unknown", true, 0, 0},
+		"panic after call and answer": {[]string{"charge"}, "unknown", true, http.StatusCreated, 0},
+		"panic of the last attempt":   {[]string{"charge"}, "unknown", true, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := take{}
-			a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
-				require.NoError(t, s.steps(ctx, test.names...))
+			policy := core.Policy{Recovery: core.Resume, MaxAttempts: test.attempts}
+			a := newApp(t, core.Config{Policy: policy}, func(w http.ResponseWriter, r *http.Request) {
+				require.NoError(t, s.steps(r.Context(), test.names...))
+				if test.written != 0 {
+					w.WriteHeader(test.written)
+				}
 				if test.panics {
 					panic("boom")
 				}
-				return http.StatusBadGateway, nil
+				w.WriteHeader(http.StatusBadGateway)
 			})
 			w, _ := a.serveOnce("k-1")
 			require.Equal(t, test.result, w.Header().Get("Idempotency-Result"))
-			if test.result != "" && !test.panics {
+			if test.result != "" && test.attempts == 0 {
 				require.Equal(t, "2", w.Header().Get("Retry-After"), "a repeat continues")
+			} else {
+				require.Empty(t, w.Header().Get("Retry-After"))
 			}
 		})
 	}
+	inBubble(t, "panic after a seal whose outcome is not known", func(t *testing.T) {
+		st := newFaultStore(memstore.New())
+		a := newFlowApp(t, st, func(ctx context.Context) (int, error) {
+			require.NoError(t, (&take{}).steps(ctx, "charge"))
+			st.on("start", func(context.Context) error { return core.ErrUnconfirmed })
+			require.ErrorIs(t, (&take{}).steps(ctx, "ship"), core.ErrUnconfirmed)
+			panic("boom")
+		})
+		w, _ := a.serveOnce("k-1")
+		require.Equal(t, "unknown", w.Header().Get("Idempotency-Result"))
+		require.Equal(t, "2", w.Header().Get("Retry-After"))
+	})
+	// A repeat gets the answer of the attempt that took it over. The 500 of who recovers the panic is not that answer.
+	inBubble(t, "panic of an attempt that was taken over", func(t *testing.T) {
+		st := newFaultStore(memstore.New()).on("renew", away)
+		a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume}}, nil)
+		a.handler = sealed(func(http.ResponseWriter, *http.Request) {
+			a.handler = sealed(created)
+			time.Sleep(store.DefaultLease)
+			w, _ := a.serveOnce("k-1")
+			requireCreated(t, w, "created")
+			st.on("renew", nil)
+			panic("boom")
+		})
+		w, panicked := a.serveOnce("k-1")
+		require.Equal(t, "boom", panicked)
+		require.Equal(t, "unknown", w.Header().Get("Idempotency-Result"))
+		require.Equal(t, "2", w.Header().Get("Retry-After"))
+		w, _ = a.serveOnce("k-1")
+		requireCreated(t, w, "reused")
+	})
 	t.Run("an attempt before has called", func(t *testing.T) {
 		s, names := take{}, []string{"charge"}
 		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {

@@ -23,7 +23,7 @@ import (
 
 // A panic leaves nothing Behind, and reaches the recovery middleware, or net/http, as it was.
 //
-// CONTRACT
+// CONTRACT
 func panics(t *testing.T, a Adapter) {
 	all := maps.Clone(a.Panics)
 	all["custom recovery"] = Panic{a.Middleware(func(c Context, next func() error) (err error) {
@@ -37,14 +37,14 @@ func panics(t *testing.T, a Adapter) {
 	all["no recovery"] = Panic{nil, "boom", 0, ""}
 	all["abort, uncovered"] = Panic{nil, http.ErrAbortHandler, 0, ""}
 	for name, test := range all {
-		for _, recovery := range []core.Recovery{core.Park, core.Rollback} {
+		for _, recovery := range []core.Recovery{core.Park, core.Rollback, core.Resume} {
 			t.Run(name+" "+recovery.String(), func(t *testing.T) { testPanic(t, a, test, recovery) })
 		}
 	}
 }
 
 func testPanic(t *testing.T, a Adapter, test Panic, recovery core.Recovery) {
-	var cfg core.Config // Park, in memory
+	cfg := core.Config{Policy: core.Policy{Recovery: recovery}} // in memory
 	sqlite := NewSQLite(t)
 	if recovery == core.Rollback {
 		cfg = sqlite.Config()
@@ -73,6 +73,9 @@ func testPanic(t *testing.T, a Adapter, test Panic, recovery core.Recovery) {
 	}))
 	client := paying(t, a, cfg, func(c Context) error {
 		Pay(t, c.Request().Context())
+		if recovery == core.Resume {
+			commit(t, c)
+		}
 		c.Writer().Header().Set("X-Handler", "1")
 		err := c.String(http.StatusCreated, "paid")
 		if runs.Add(1) == 1 {
@@ -90,18 +93,21 @@ func testPanic(t *testing.T, a Adapter, test Panic, recovery core.Recovery) {
 		require.Empty(t, first.Header.Get("X-Handler"))
 	}
 	require.Zero(t, sqlite.Payments(t))
+	if test.Status != 0 && recovery != core.Rollback {
+		require.Equal(t, "unknown", first.Result())
+		require.Equal(t, recovery == core.Resume, first.Header.Get("Retry-After") == "2", "whether a repeat continues")
+	}
 	again := client.Do(Call{Key: "key-1"})
 	if recovery == core.Park {
-		if test.Status != 0 {
-			require.Equal(t, "unknown", first.Result())
-		}
 		RequireProblem(t, http.StatusConflict, "outcome_unknown", again)
 		require.EqualValues(t, 1, runs.Load())
 		return
 	}
 	require.Equal(t, http.StatusCreated, again.Status)
 	require.Equal(t, "created", again.Result())
-	require.EqualValues(t, 1, sqlite.Payments(t))
+	if recovery == core.Rollback {
+		require.EqualValues(t, 1, sqlite.Payments(t))
+	}
 }
 
 // Answer and rows come and go together.

@@ -1,11 +1,13 @@
 package adaptertest
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
@@ -36,14 +38,22 @@ func Unrendered(t *testing.T, newApp func() (App, Adapter), want Answer) {
 	t.Helper()
 	sqlite := NewSQLite(t)
 	for result, cfg := range map[string]core.Config{
-		"unknown": {},
-		"resumed": {Policy: core.Policy{Recovery: core.Resume}},
-		"undone":  sqlite.Config(),
+		"unknown":   {},
+		"resumed":   {Policy: core.Policy{Recovery: core.Resume}},
+		"continued": {Policy: core.Policy{Recovery: core.Resume}},
+		"undone":    sqlite.Config(),
 	} {
 		t.Run(result, func(t *testing.T) {
 			var runs atomic.Int64
 			app, a := newApp()
-			Guarded(t, a, app, cfg).Handle(http.MethodPost, "/pay", declining(t, a, func() { runs.Add(1) }))
+			Guarded(t, a, app, cfg).Handle(http.MethodPost, "/pay", a.Handler(func(c Context) error {
+				runs.Add(1)
+				Pay(t, c.Request().Context())
+				if result == "continued" {
+					commit(t, c)
+				}
+				return errDeclined
+			}))
 			client := Serve(t, app)
 			first, again := client.Do(Call{Key: "key-1"}), client.Do(Call{Key: "key-1"})
 			require.Equal(t, want.Status, first.Status)
@@ -53,15 +63,28 @@ func Unrendered(t *testing.T, newApp func() (App, Adapter), want Answer) {
 			if result == "unknown" {
 				require.Equal(t, "unknown", first.Result())
 				RequireProblem(t, http.StatusConflict, "outcome_unknown", again)
+				require.Empty(t, first.Header.Get("Retry-After"))
 				require.EqualValues(t, 1, runs.Load())
 				return
 			}
-			require.Empty(t, first.Result())
-			require.Equal(t, want.Status, again.Status, "nothing has committed: the key is free")
+			if result == "continued" {
+				require.Equal(t, "unknown", first.Result())
+				require.Equal(t, "2", first.Header.Get("Retry-After"), "a repeat continues")
+			} else { // nothing has committed: the key is free
+				require.Empty(t, first.Result())
+			}
+			require.Equal(t, want.Status, again.Status)
 			require.Equal(t, want.Body, again.Body)
 			require.EqualValues(t, 2, runs.Load())
 		})
 	}
+}
+
+// commit commits a segment of a Resume handler.
+func commit(t testing.TB, c Context) {
+	ctx := c.Request().Context()
+	_, err := core.Step(ctx, "book", func(context.Context) (int, error) { return 0, nil })
+	assert.NoError(t, errors.Join(err, core.Checkpoint(ctx)))
 }
 
 // A panic of the renderer is one of the attempt.
