@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -310,6 +312,42 @@ func TestRunResumesLostAttempts(t *testing.T) {
 		require.Equal(t, "/v1/payments/1", w.Header().Get("Location"))
 		require.Equal(t, "resumed", w.Body.String())
 	})
+}
+
+// An answer whose status is none ends the attempt like an error, and says what is wrong. A repeat can continue at once.
+//
+// CONTRACT X-13, X-10
+func TestResumerWithoutAStatus(t *testing.T) {
+	for _, code := range []int{-1, 0, 101, 199, 600, 1000} {
+		inBubble(t, strconv.Itoa(code), func(t *testing.T) {
+			s := &take{fail: "charge"}
+			steps := func(ctx context.Context) error { return s.steps(ctx, "reserve", "charge") }
+			a := newApp(t, core.Config{
+				Policy: core.Policy{Recovery: core.Resume},
+				Resume: func(ctx context.Context, _ core.Record) (*core.Answer, error) {
+					return &core.Answer{Status: code}, steps(ctx)
+				},
+			}, flow(func(ctx context.Context) (int, error) { return http.StatusCreated, steps(ctx) }).ServeHTTP)
+			a.post("k-1", `{}`)
+			s.fail = ""
+			time.Sleep(store.DefaultDeadline)
+			stop := a.start()
+			for len(a.of(core.EventResumed)) == 0 {
+				time.Sleep(core.DefaultSweepEvery)
+			}
+			synctest.Wait()
+			stop()
+
+			kinds := a.kinds()
+			kinds = kinds[slices.Index(kinds, core.EventResumed):]
+			ends := slices.DeleteFunc(slices.Clone(kinds), func(kind core.EventKind) bool { return !kind.EndsAttempt() })
+			require.Equal(t, []core.EventKind{core.EventYielded}, ends, "%v", kinds)
+			require.Len(t, a.of(core.EventFailed), 1)
+			require.ErrorContains(t, a.of(core.EventFailed)[0].Err, "Answer.Status: "+strconv.Itoa(code)+" is not 200 to 599")
+			requireCreated(t, a.post("k-1", `{}`), "created")
+			require.Equal(t, []string{"reserve", "charge", "charge"}, s.ran, "the steps of the resumer stay")
+		})
+	}
 }
 
 // CONTRACT X-2, X-10, R-6

@@ -14,9 +14,9 @@ import (
 
 // Resumer does the work of a Resume route's handler without a request. It takes the same steps, and returns the answer.
 // It reads the command's data from the app's own rows, which have the operation id (D-1), or from the results of its
-// steps. If it returns an error or a nil answer, or panics, Run tries the operation again later. Return an error if the
-// operation belongs to a route that it does not know. Its context ends with the deadline of the operation's route. If it
-// hangs, only its own operation is blocked.
+// steps. If it panics, or returns an error, a nil answer, a 5xx or a status that is none, Run tries the operation again
+// later. Return an error if the operation belongs to a route that it does not know. Its context ends with the deadline of the
+// operation's route. If it hangs, only its own operation is blocked.
 //
 // Run looks for such operations every Config.SweepEvery. After the first attempt it does not pause. After the second it
 // pauses for Config.SweepEvery, and after each further attempt twice as long, up to 4 h, each time ± a fifth. The
@@ -131,10 +131,16 @@ func (a *Attempt) runResumer(resume Resumer, rec Record) error {
 	c := a.Capture(nowhere{})
 	var answer *Answer
 	err := calm(func() (err error) {
-		if answer, err = resume(a.request.Context(), rec); err == nil && answer == nil {
-			err = errors.New("neither an answer nor an error")
+		answer, err = resume(a.request.Context(), rec)
+		switch {
+		case err != nil:
+			return err
+		case answer == nil:
+			return errors.New("neither an answer nor an error")
+		case answer.Status < 200 || answer.Status > 599: // as 5xx, the attempt has failed
+			return fmt.Errorf("Answer.Status: %d is not 200 to 599", answer.Status)
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		c.WriteHeader(http.StatusInternalServerError)
