@@ -55,13 +55,14 @@ func partHeader(part []byte) (lines, size int) {
 
 // canonicalMultipart returns the parts of a multipart body without the boundaries between them. Of each part it returns
 // the header lines, sorted by name, and the content; neither is decoded (contract H-3). ok is false if body cannot be
-// parsed, or does not begin with its first boundary and end with its last. This must be checked here, because the parser
-// of the standard library skips what is before and after the boundaries, and accepts a body that breaks off in a part's
-// header.
+// parsed, or does not begin with its first boundary and end with its last, the only one that closes it. This must be
+// checked here, because the parser of the standard library skips what is before and after the boundaries, stops at the
+// first line that closes, and accepts a body that breaks off in a part's header.
 func canonicalMultipart(body []byte, boundary string) (canonical []byte, ok bool) {
-	framed := bytes.Trim(body, "\r\n")
-	inner, closed := bytes.CutSuffix(framed, []byte("--"+boundary+"--"))
-	if !closed || !bytes.HasPrefix(framed, []byte("--"+boundary)) || len(inner) > 0 && inner[len(inner)-1] != '\n' {
+	framed, last := bytes.Trim(body, "\r\n"), []byte("--"+boundary+"--")
+	inner, closed := bytes.CutSuffix(framed, last)
+	if !closed || !bytes.HasPrefix(framed, []byte("--"+boundary)) || len(inner) > 0 && inner[len(inner)-1] != '\n' ||
+		bytes.HasPrefix(inner, last) || bytes.Contains(inner, append([]byte("\n"), last...)) {
 		return nil, false
 	}
 	canonical = make([]byte, 0, len(body))

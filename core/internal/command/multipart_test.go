@@ -91,10 +91,13 @@ func TestMultipartIsNotDecoded(t *testing.T) {
 	require.NotEqual(t, multipartHash(t, "", quoted("=4")), multipartHash(t, "", quoted("=")))
 }
 
-// CONTRACT H-3
+// CONTRACT H-1, H-3
 func TestMultipartFallsBackToRawBytes(t *testing.T) {
 	const contentType = "multipart/form-data; boundary=b"
-	whole := "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--b--\r\n"
+	part := func(content string) string {
+		return "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n" + content + "\r\n"
+	}
+	whole := part("1") + "--b--\r\n"
 	_, ok := canonicalMultipart([]byte(whole), "b")
 	require.True(t, ok)
 	for _, body := range []string{
@@ -102,12 +105,17 @@ func TestMultipartFallsBackToRawBytes(t *testing.T) {
 		whole[:len(whole)-10], whole[:len(whole)-7],
 		strings.Replace(whole, "--b--", "--b\r\n", 1), "preamble\r\n" + whole, whole + "epilogue", whole + whole + "x",
 		strings.Replace(whole, "\r\n--b--", "--b--", 1), "--b\r\nbroken header\r\n\r\n1\r\n--b--\r\n",
+		// The parser stops at the first line that closes.
+		whole + whole, whole + part("2") + "--b--\r\n", part("1") + "--b-- \t\r\n" + part("2") + "--b--\r\n",
+		"--b--\r\n--b--", "--b--\r\n" + whole, "--bc\r\n--b--\r\n" + whole,
+		strings.ReplaceAll(whole+whole, "\r", ""),
 	} {
 		_, ok := canonicalMultipart([]byte(body), "b")
 		require.False(t, ok, "%q", body)
 		require.NotEqual(t, bodyHash(t, contentType, body), bodyHash(t, contentType, body+" "), "%q", body)
 		require.NotEqual(t, bodyHash(t, contentType, body), bodyHash(t, "multipart/form-data; boundary=c", body),
 			"the boundary counts where it could not be taken out: %q", body)
+		require.NotEqual(t, bodyHash(t, contentType, body), bodyHash(t, contentType, whole), "%q", body)
 	}
 	require.NotEqual(t, bodyHash(t, "multipart/form-data", whole), bodyHash(t, contentType, whole))
 
