@@ -101,30 +101,33 @@ func (o *Operator) findCall(ctx context.Context, key, call string, f *Finding) (
 	if err != nil {
 		return nil, err
 	}
-	f.Whole = len(steps) < maxCompared
 	write := DerivedKey.String
 	if isUUID(key) {
 		write = DerivedKey.UUID
 	}
 	is := func(k DerivedKey) bool { return write(k) == key }
+	compared, found := map[ID]bool{}, map[ID]bool{} // the steps are in any order
 	for _, s := range steps {
+		compared[s.ID] = true
 		made := slices.ContainsFunc(names, func(name string) bool {
 			return is(s.ID.DeriveCall(name)) || is(s.ID.DeriveStep(name)) ||
 				s.Step != "" && is(s.ID.DeriveStep(s.Step).DeriveCall(name))
 		})
-		if made || s.Step != "" && is(s.ID.DeriveStep(s.Step)) {
+		if !found[s.ID] && (made || s.Step != "" && is(s.ID.DeriveStep(s.Step))) {
+			found[s.ID] = true
 			ids = append(ids, s.ID)
 		}
 	}
-	return slices.Compact(ids), nil
+	f.Whole = len(compared) < maxCompared
+	return ids, nil
 }
 
 // Records returns those of the operations that the operator may look at, in the order of the ids.
 func (o *Operator) Records(ctx context.Context, ids []ID) (records []Record, err error) {
-	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
-	defer cancel()
 	for _, id := range ids {
+		ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 		rec, err := o.module.findLive(ctx, id)
+		cancel()
 		switch {
 		case err == nil && o.module.operates(o.principal, rec):
 			records = append(records, rec)

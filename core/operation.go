@@ -194,8 +194,11 @@ func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
 func (m *Module) listBehind(ctx context.Context, after ID, q store.Query) ([]Record, error) {
 	if after != (ID{}) {
 		last, err := m.cfg.Store.Find(ctx, after)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err // an empty page would say that there are no more operations
+		case !last.Realm.Within(q.Within):
+			return nil, ErrNotFound // where the page begins would tell when it was made
 		}
 		q.After = last.Place()
 	}

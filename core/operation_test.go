@@ -208,6 +208,9 @@ func TestOperations(t *testing.T) {
 			requireProblem(t, a.operations(operator, query), http.StatusBadRequest, core.CodeBadRequest)
 		}
 		requireProblem(t, a.operations(operator, "after="+strings.Repeat("1", 64)), http.StatusNotFound, core.CodeNotFound)
+		elsewhere := operator
+		elsewhere.Tenant = "another"
+		requireProblem(t, a.operations(elsewhere, "after="+ids[0]), http.StatusNotFound, core.CodeNotFound)
 		requireProblem(t, a.operations(alice, ""), http.StatusForbidden, core.CodeForbidden)
 		requireProblem(t, a.operations(core.Principal{}, ""), http.StatusUnauthorized, core.CodeUnauthenticated)
 

@@ -106,10 +106,7 @@ func viewOf(life core.Life) *answerView {
 	slices.SortFunc(a.Header, func(x, y quote) int { return cmp.Compare(x.Name, y.Name) })
 	body := rec.Answer.Body
 	if a.Cut = len(body) > shownBody; a.Cut {
-		body = body[:shownBody]
-		for len(body) > 0 && !utf8.Valid(body[max(0, len(body)-utf8.UTFMax):]) && utf8.Valid(rec.Answer.Body) {
-			body = body[:len(body)-1] // not in the middle of a character
-		}
+		body = wholeCharacters(body[:shownBody])
 	}
 	if a.Base64 = !utf8.Valid(body); a.Base64 {
 		a.Body = base64.StdEncoding.EncodeToString(body)
@@ -117,4 +114,17 @@ func viewOf(life core.Life) *answerView {
 		a.Body = string(body)
 	}
 	return a
+}
+
+// wholeCharacters returns a text without the beginning of a character at its end.
+func wholeCharacters(text []byte) []byte {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				return text[:len(text)-n]
+			}
+			break
+		}
+	}
+	return text
 }

@@ -1,8 +1,10 @@
 package inspect
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"mime"
 	"net/http"
 	"slices"
@@ -40,6 +42,7 @@ type settlement struct {
 	Headers string // one on each line
 	Body    string
 	Confirm string
+	Sent    string // the hash of the command that an earlier sending of this form, whose outcome is not known, has sent
 }
 
 // confirmLength is how much of an id is typed.
@@ -147,10 +150,15 @@ func (v *visit) settleIt() error {
 		return strings.TrimSpace(strings.ReplaceAll(get(name), "\r\n", "\n"))
 	}
 	form := settlement{Key: get("key"), Fence: get("fence"), Outcome: get("outcome"), Why: text("why"), Undone: text("undone"),
-		Status: text("status"), Headers: text("headers"), Body: text("body"), Confirm: text("confirm")}
+		Status: text("status"), Headers: text("headers"), Body: text("body"), Confirm: text("confirm"), Sent: get("sent")}
 	body, wrong, problem := form.command(id)
 	if problem != "" {
 		return v.showSettle(http.StatusBadRequest, life, form, wrong, problem, false)
+	}
+	sent := fmt.Sprintf("%x", sha256.Sum256(body))
+	edited := form.Sent != "" && form.Sent != sent // what is recorded may be what it said before
+	if form.Sent == "" {
+		form.Sent = sent
 	}
 	out, err := v.command(v.r.Context(), id, form.Key, body)
 	switch {
@@ -166,15 +174,15 @@ func (v *visit) settleIt() error {
 	life = now
 	// Any other refusal is certain to have recorded nothing, whatever its status.
 	unsure := out.header.Get(wire.HeaderResult) == wire.ResultUnknown || out.header.Get("Retry-After") != ""
-	if unsure && life.Record.State() != store.Unknown || v.settled(life, form) {
+	if !edited && v.settled(life, form) {
 		return v.redirect("operations/" + id.String()) // it was recorded after all
 	}
 	if !unsure {
-		form.Key = newKey() // a refusal is recorded under the old one
-		if life.Record.State() != store.Unknown || strconv.FormatInt(life.Record.Fence, 10) != form.Fence {
-			return v.settledBy(life, &form, "It was not settled by this form",
-				"Meanwhile the operation was settled, answered or tried again. Look at it anew before you decide.")
-		}
+		form.Key, form.Sent = newKey(), "" // a refusal is recorded under the old one
+	}
+	if life.Record.State() != store.Unknown || !unsure && strconv.FormatInt(life.Record.Fence, 10) != form.Fence {
+		return v.settledBy(life, &form, "It was not settled by this form",
+			"Meanwhile the operation was settled, answered or tried again. Look at it anew before you decide.")
 	}
 	return v.showSettle(out.status, life, form, "", out.problem(), unsure)
 }

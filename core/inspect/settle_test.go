@@ -148,6 +148,52 @@ func TestSettleConfirmationLost(t *testing.T) {
 	require.Len(t, d.store.Settlements(id), 1)
 }
 
+// The operator corrects a form whose confirmation was lost: what was recorded is not what it says now.
+//
+// CONTRACT M-1
+func TestSettleEditedBehindALostConfirmation(t *testing.T) {
+	d := newDesk(t)
+	id := d.unknown("payout-7", customer)
+	form := d.form(id, "applied", "seen at the bank")
+	form.Set("body", `{"amount":"1.00"}`)
+	d.shaky.loses.Store(true)
+	unsure := d.settle(id, form)
+	require.Equal(t, http.StatusServiceUnavailable, unsure.Code)
+	d.shaky.loses.Store(false)
+	d.shaky.away.Store(false)
+	form.Set("sent", unsure.hidden(t, "sent"))
+	form.Set("body", `{"amount":"2.00"}`)
+	p := d.settle(id, form)
+	require.Equal(t, http.StatusConflict, p.Code)
+	for _, want := range []string{"not settled by this form", "Settled as applied", "olga", "seen at the bank"} {
+		require.Contains(t, p.text, want)
+	}
+	form.Set("body", `{"amount":"1.00"}`)
+	require.Equal(t, http.StatusSeeOther, d.settle(id, form).Code, "as it was sent first")
+	require.Len(t, d.store.Settlements(id), 1)
+}
+
+// Nobody knows what became of the operator's own sending, and somebody else has settled the other way.
+//
+// CONTRACT X-7
+func TestSettleOvertakenWhileUnsure(t *testing.T) {
+	d := newDesk(t)
+	id := d.unknown("payout-7", customer)
+	form := d.form(id, "applied", "seen at the bank")
+	d.shaky.panics.Store(true)
+	require.Panics(t, func() { d.settle(id, form) })
+	d.shaky.panics.Store(false)
+	d.advance(2 * store.DefaultDeadline)
+	d.caller = chief
+	require.Equal(t, http.StatusSeeOther, d.settle(id, d.form(id, "not_applied", "nothing is there")).Code)
+	d.caller = olga
+	p := d.settle(id, form)
+	require.Equal(t, http.StatusConflict, p.Code)
+	for _, want := range []string{"not settled by this form", "Settled as not applied", "chief", "nothing is there", "seen at the bank"} {
+		require.Contains(t, p.text, want)
+	}
+}
+
 // Only what may have been recorded is unsure, whatever its status is: a 409 outcome_unknown is, and a 500 misconfigured is not.
 func TestSettleUnsure(t *testing.T) {
 	d := newDesk(t)
