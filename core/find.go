@@ -106,20 +106,19 @@ func (o *Operator) findCall(ctx context.Context, key, call string, f *Finding) (
 		write = DerivedKey.UUID
 	}
 	is := func(k DerivedKey) bool { return write(k) == key }
-	compared, found := map[ID]bool{}, map[ID]bool{} // the steps are in any order
+	compared := map[ID]bool{}
 	for _, s := range steps {
 		compared[s.ID] = true
 		made := slices.ContainsFunc(names, func(name string) bool {
 			return is(s.ID.DeriveCall(name)) || is(s.ID.DeriveStep(name)) ||
 				s.Step != "" && is(s.ID.DeriveStep(s.Step).DeriveCall(name))
 		})
-		if !found[s.ID] && (made || s.Step != "" && is(s.ID.DeriveStep(s.Step))) {
-			found[s.ID] = true
+		if made || s.Step != "" && is(s.ID.DeriveStep(s.Step)) {
 			ids = append(ids, s.ID)
 		}
 	}
 	f.Whole = len(compared) < maxCompared
-	return ids, nil
+	return slices.Compact(ids), nil // a key is that of one operation
 }
 
 // Records returns those of the operations that the operator may look at, in the order of the ids.

@@ -272,6 +272,21 @@ func TestAnswerIsMasked(t *testing.T) {
 	require.NotContains(t, p.html, "secret")
 }
 
+// A long answer is cut at a character, wherever its characters begin.
+func TestLongAnswerIsCut(t *testing.T) {
+	d := newDesk(t)
+	for n, begin := range []string{"", "1", "12"} {
+		key := fmt.Sprint("payout-", n)
+		d.command("/v1/payouts", key, `{}`, customer, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(begin + strings.Repeat("漢", 100_000)))
+		})
+		p := d.ask(http.MethodPost, "/idem/operations/"+core.Scoping{}.RecordID(customer, key).String()+"/answer", nil)
+		require.Equal(t, http.StatusOK, p.Code)
+		require.Contains(t, p.text, "There is more of it")
+		require.Equal(t, (64<<10-len(begin))/3, strings.Count(p.html, "漢"))
+	}
+}
+
 // The filter, and pages that neither leave one out nor repeat one.
 func TestOperations(t *testing.T) {
 	d := newDesk(t)
