@@ -96,7 +96,8 @@ func secured(next http.Handler) http.Handler {
 func (s signIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		switch ticket := r.URL.Query().Get("ticket"); {
-		case ticket == "":
+		case ticket == "": // also where the pages' link signs out
+			setCookie(w, r, "", -1)
 			s.show(w, http.StatusOK, "")
 		case s.ticket == "" || subtle.ConstantTimeCompare([]byte(ticket), []byte(s.ticket)) == 0:
 			s.show(w, http.StatusUnauthorized, "This link is of an app with another JWT_SECRET.")
@@ -119,11 +120,16 @@ func (s signIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // enter gives the browser its cookie, and the way to the pages.
 func enter(w http.ResponseWriter, r *http.Request, token string) {
+	setCookie(w, r, token, 0)
+	http.Redirect(w, r, inspectorPath, http.StatusSeeOther)
+}
+
+// setCookie sets the cookie until the browser ends; age -1 takes it away.
+func setCookie(w http.ResponseWriter, r *http.Request, token string, age int) {
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure, but on the machine of somebody who tries the app without TLS
-		Name: signInCookie, Value: token, Path: inspectorPath, // no other path gets it
+		Name: signInCookie, Value: token, Path: inspectorPath, MaxAge: age, // no other path gets it
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil || !isThisMachine(r.Host),
 	})
-	http.Redirect(w, r, inspectorPath, http.StatusSeeOther)
 }
 
 // isThisMachine reports whether a browser that asks this host speaks to its own machine. A proxy that ends TLS is asked by

@@ -29,6 +29,7 @@ type harness struct {
 const (
 	rollback = "/rollback"
 	resume   = "/resume"
+	park     = "/park"
 )
 
 // onBoth runs a test on both databases.
@@ -60,6 +61,7 @@ func newHarness(t *testing.T, url string) *harness {
 	idem, err := core.New(core.Config{Store: store, ClaimTimeout: 20 * time.Second, Routes: core.Routes{
 		"POST " + rollback: {Recovery: core.Rollback},
 		"POST " + resume:   {Recovery: core.Resume},
+		"POST " + park:     {Recovery: core.Park},
 	}})
 	require.NoError(t, err)
 	return &harness{Shop: New(db, provider.New(ledger), false), t: t, idem: idem}

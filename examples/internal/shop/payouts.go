@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/url"
 
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/examples/internal/provider"
 	"github.com/auth19/idem/gormstore"
 )
@@ -43,8 +45,9 @@ func (s *Shop) Payout(ctx context.Context, p core.Principal, in PayoutInput) (*P
 	if err != nil {
 		return nil, err // a payout belongs in a guarded route
 	}
-	// By these an operator finds the payout, whatever becomes of the attempt.
-	err = errors.Join(core.Reference(ctx, "seller", p.Subject), core.Reference(ctx, "amount", in.Amount))
+	// By these an operator finds the payout, whatever becomes of the attempt. A subject may hold what nobody can type.
+	seller := url.PathEscape(p.Subject)
+	err = errors.Join(core.Reference(ctx, "seller", seller[:min(len(seller), store.MaxReferenceValue)]), core.Reference(ctx, "amount", in.Amount))
 	if err != nil {
 		core.NotApplied(ctx) // nobody was paid yet
 		return nil, err

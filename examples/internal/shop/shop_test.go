@@ -3,6 +3,7 @@ package shop
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -79,6 +80,20 @@ func TestTestMethods(t *testing.T) {
 
 		_, err = h.pay(anna, MethodUnavailable, payment) // freed: NotApplied was declared
 		require.NoError(t, err)
+	})
+}
+
+// A token may hold a subject that nobody can type, and a reference cannot.
+func TestPayoutOfAnySeller(t *testing.T) {
+	onBoth(t, func(t *testing.T, h *harness) {
+		in := PayoutInput{Amount: "1.00", Currency: "EUR", Method: MethodOK}
+		for _, subject := range []string{"seller-1", "\u00a0x", " x", "a\nb", "x\u200dy", strings.Repeat("é", 127)} {
+			require.NoError(t, h.attempt(park, core.Principal{Issuer: anna.Issuer, Subject: subject}, "payout", func(ctx context.Context) error {
+				_, err := h.Payout(ctx, core.Principal{Issuer: anna.Issuer, Subject: subject}, in)
+				return err
+			}), "%q", subject)
+		}
+		require.Len(t, h.kinds(), 2*6, "the provider's and ours")
 	})
 }
 

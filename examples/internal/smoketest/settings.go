@@ -60,7 +60,8 @@ func cors(t *testing.T, program string) {
 	refused := ask(http.MethodPost, origin)
 	require.Equal(t, origin, refused.Get("Access-Control-Allow-Origin"), "a 401 can be read, too")
 	for _, name := range []string{
-		"Idempotency-Key", "Idempotency-Problem", "Idempotency-Result", "Idempotent-Replayed", "Retry-After", "Location",
+		"Idempotency-Key", "Idempotency-Problem", "Idempotency-Result", "Idempotent-Replayed", "Retry-After", "Location", "Link",
+		"WWW-Authenticate",
 	} {
 		require.Contains(t, refused.Get("Access-Control-Expose-Headers"), name)
 	}

@@ -3,6 +3,7 @@ package smoketest
 import (
 	"net/http"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,9 +38,13 @@ func SignIn(t *testing.T, program string) {
 	require.Equal(t, http.SameSiteStrictMode, cookies.SameSite)
 	require.Equal(t, http.StatusOK, get("/idem/", cookies.Name+"="+cookies.Value).Status)
 
-	for _, path := range []string{"/idem-sign-in", "/idem-sign-in?ticket=", "/idem-sign-in?ticket=x", link[1] + "x"} {
+	for path, cookie := range map[string]string{
+		"/idem-sign-in": "idem-operator=; Path=/idem/; Max-Age=0", "/idem-sign-in?ticket=": "idem-operator=; Path=/idem/; Max-Age=0", // signs out
+		"/idem-sign-in?ticket=x": "", link[1] + "x": "",
+	} {
 		refused := get(path, "")
-		require.Empty(t, refused.Header.Get("Set-Cookie"), path)
+		set, _, _ := strings.Cut(refused.Header.Get("Set-Cookie"), "; HttpOnly")
+		require.Equal(t, cookie, set, path)
 		require.NotContains(t, refused.Body, "operator-1", "no ready-made token outside of the demo")
 	}
 	require.NotEqual(t, http.StatusOK, get("/idem/", "").Status)
