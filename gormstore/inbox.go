@@ -183,6 +183,9 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 	if err != nil {
 		return err
 	}
+	if ctx.Value(outsideKey{}) != nil { // it was said of the message, and not of what fn writes
+		ctx = context.WithValue(ctx, outsideKey{}, nil)
+	}
 	handlers, end := core.WithMessage(ctx, mk.id) // calls derive their keys from the message
 	defer end()
 	if around != nil {

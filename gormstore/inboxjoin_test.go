@@ -226,9 +226,38 @@ func TestInboxInAnAttemptWithoutATransaction(t *testing.T) {
 			err := inbox.Process(ctx, m, never(t))
 			require.ErrorIs(t, err, gormstore.ErrOutsideTransaction)
 			require.ErrorContains(t, err, "core.Rollback")
-			require.NoError(t, inbox.Process(gormstore.Outside(ctx), m, stock))
+			require.NoError(t, inbox.Process(gormstore.Outside(ctx), m, func(tx *gorm.DB) error {
+				past := db.WithContext(tx.Statement.Context).Create(&effect{Name: "past"}).Error
+				require.ErrorIs(t, past, gormstore.ErrOutsideTransaction, "what was said of the message is not said of its rows")
+				return stock(tx)
+			}))
 		})
 		require.Equal(t, 1, countEffects(t, db))
+		requireProcessed(t, inbox, m)
+	})
+}
+
+// A message beside the open segment of a Resume attempt does not wait for a place that its own attempt has. SQLite's one
+// writer it cannot have, and is told so at once.
+//
+// CONTRACT
+func TestInboxBesideASegment(t *testing.T) {
+	t.Parallel()
+	onDatabases(t, bothKinds, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
+		db, least := open(t), map[string]int{"postgres": 2, "sqlite": 3}
+		try(db.DB()).ok(t).SetMaxOpenConns(least[db.Name()])
+		cfg := stockInbox
+		cfg.Deadline = 2 * time.Second
+		hook, inbox, m := newWebhook(t, newStore(t, db), core.Resume), newInbox(t, db, cfg), message()
+		hook.answers(201, "a", func(ctx context.Context) {
+			require.NoError(t, gormstore.StepDo(ctx, "rows", stock))
+			if db.Name() == "sqlite" {
+				require.ErrorContains(t, inbox.Process(gormstore.Outside(ctx), m, never(t)), "SQLite has one writer")
+				require.NoError(t, core.Checkpoint(ctx))
+			}
+			require.NoError(t, inbox.Process(gormstore.Outside(ctx), m, stock))
+		})
+		require.Equal(t, 2, countEffects(t, db))
 		requireProcessed(t, inbox, m)
 	})
 }

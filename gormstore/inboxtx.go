@@ -41,7 +41,8 @@ func (i *Inbox) begin(ctx context.Context, m marker) (t *tx, err error) {
 	if s.file != nil && !s.file.reserve(m.id, m.attempt) {
 		return nil, ErrMessageBusy
 	}
-	if err := s.enterAttempt(ctx); err != nil {
+	leave, err := s.enterMessage(ctx)
+	if err != nil {
 		m.leave(s)
 		return nil, err
 	}
@@ -50,8 +51,10 @@ func (i *Inbox) begin(ctx context.Context, m marker) (t *tx, err error) {
 		return err
 	})
 	if err != nil {
-		s.leaveAttempt()
+		leave()
 		m.leave(s)
+	} else {
+		t.release = leave
 	}
 	if errors.Is(err, errRace) { // other deliveries won each time
 		err = ErrMessageBusy

@@ -115,6 +115,18 @@ func (s *Store) enterSegment(ctx context.Context) (leave func(), err error) {
 	}
 }
 
+// enterMessage takes SQLite's writer, or a slot, for a message with a transaction of its own. In a Resume attempt, whose open
+// segment may hold a slot, the message does not wait for other attempts: they may wait for theirs.
+func (s *Store) enterMessage(ctx context.Context) (leave func(), err error) {
+	if err := s.ownsWriter(ctx); err != nil {
+		return nil, err
+	}
+	if readerFrom(ctx) != nil {
+		return s.enterSegment(ctx)
+	}
+	return s.leaveAttempt, s.enterAttempt(ctx)
+}
+
 // leaveAttempt gives back what enterAttempt took.
 func (s *Store) leaveAttempt() {
 	if s.slots != nil {

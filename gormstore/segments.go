@@ -294,6 +294,12 @@ func (s *segments) noteFirst(err error) {
 	s.over = err != nil
 }
 
+func (s *segments) hasOpen() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isOpen
+}
+
 func (s *segments) isSealed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

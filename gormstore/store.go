@@ -214,8 +214,8 @@ func (s *Store) onPool(ctx context.Context, fn func(q querier) error) error {
 // writing runs fn when SQLite's one writer is free.
 func (s *Store) writing(ctx context.Context, fn func() error) error {
 	if s.file != nil {
-		if t := txFrom(ctx); t != nil && t.store == s && t.holdsWriter() {
-			return errOwnWriter
+		if err := s.ownsWriter(ctx); err != nil {
+			return err
 		}
 		if err := s.file.lockWriter(ctx); err != nil {
 			return err
@@ -223,6 +223,18 @@ func (s *Store) writing(ctx context.Context, fn func() error) error {
 		defer s.file.unlockWriter()
 	}
 	return fn()
+}
+
+// ownsWriter returns errOwnWriter if ctx belongs to a transaction, or to a Resume attempt with an open segment, that has
+// SQLite's one writer.
+func (s *Store) ownsWriter(ctx context.Context) error {
+	if t := txFrom(ctx); t != nil && t.store == s && t.holdsWriter() {
+		return errOwnWriter
+	}
+	if r := readerFrom(ctx); r != nil && r.store == s && s.file != nil && r.hasOpen() {
+		return errOwnWriter
+	}
+	return nil
 }
 
 // inTx runs fn in a transaction of the store's own. On PostgreSQL that is at read committed: what fn reads after it has got
