@@ -12,6 +12,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/examples/internal/database"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/gormstore/watermillidem"
@@ -49,7 +50,7 @@ func hopeless(err error) bool { return watermillidem.Permanent(err) || errors.Is
 // passing reports whether an error is temporary and not caused by the message: another delivery is being processed, a
 // conflict, a database that is unreachable or read-only.
 func passing(err error) bool {
-	if errors.Is(err, errTakenBack) {
+	if errors.Is(err, errTakenBack) || errors.Is(err, store.ErrCrowded) { // no connection was free in time
 		return true
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

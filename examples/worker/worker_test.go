@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/gormstore/watermillidem"
 	"github.com/auth19/idem/internal/pgtest"
@@ -148,6 +150,8 @@ func TestWhoseFault(t *testing.T) {
 		require.False(t, poisonous(fmt.Errorf("wrapped: %w", code)), code)
 	}
 	require.True(t, poisonous(sqliteError(19)), "a constraint")
+	require.False(t, poisonous(fmt.Errorf("%w: %w", store.ErrCrowded, context.DeadlineExceeded)), "a busy pool")
+	require.True(t, poisonous(context.DeadlineExceeded), "a handler that hangs")
 }
 
 // sqliteError is an error as the drivers of SQLite make them.
