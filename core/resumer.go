@@ -15,8 +15,8 @@ import (
 // Resumer does the work of a Resume route's handler without a request. It takes the same steps, and returns the answer.
 // It reads the command's data from the app's own rows, which have the operation id (D-1), or from the results of its
 // steps. If it panics, or returns an error, a nil answer, a 5xx or a status that is none, Run tries the operation again
-// later. Return an error if the operation belongs to a route that it does not know. Its context ends with the deadline of the
-// operation's route. If it hangs, only its own operation is blocked.
+// later. Return an error if the operation belongs to a route that it does not know. Its context ends with the deadline of
+// the operation's route. If it hangs, only its own operation is blocked.
 //
 // Run looks for such operations every Config.SweepEvery. After the first attempt it does not pause. After the second it
 // pauses for Config.SweepEvery, and after each further attempt twice as long, up to 4 h, each time ± a fifth. The

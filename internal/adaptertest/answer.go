@@ -279,7 +279,11 @@ func writesInsideSteps(t *testing.T, a Adapter) {
 		want      string
 		body      string // what has left, or the whole
 	}{
-		"flushed before, the step fails": {true, func(c Context) { write(c, "0"); flush(c); step(c, errDeclined, "row") }, broken, "0"},
+		"flushed before, the step fails": {true, func(c Context) {
+			write(c, "0")
+			flush(c)
+			step(c, errDeclined, "row")
+		}, broken, "0"},
 		"flushed before": {true, func(c Context) {
 			write(c, "0")
 			flush(c)
