@@ -47,7 +47,8 @@ func (s *Shop) Payout(ctx context.Context, p core.Principal, in PayoutInput) (*P
 	}
 	// By these an operator finds the payout, whatever becomes of the attempt. A subject may hold what nobody can type.
 	seller := url.PathEscape(p.Subject)
-	err = errors.Join(core.Reference(ctx, "seller", seller[:min(len(seller), store.MaxReferenceValue)]), core.Reference(ctx, "amount", in.Amount))
+	seller = seller[:min(len(seller), store.MaxReferenceValue)]
+	err = errors.Join(core.Reference(ctx, "seller", seller), core.Reference(ctx, "amount", in.Amount))
 	if err != nil {
 		core.NotApplied(ctx) // nobody was paid yet
 		return nil, err

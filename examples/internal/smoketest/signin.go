@@ -38,8 +38,9 @@ func SignIn(t *testing.T, program string) {
 	require.Equal(t, http.SameSiteStrictMode, cookies.SameSite)
 	require.Equal(t, http.StatusOK, get("/idem/", cookies.Name+"="+cookies.Value).Status)
 
+	const out = "idem-operator=; Path=/idem/; Max-Age=0"
 	for path, cookie := range map[string]string{
-		"/idem-sign-in": "idem-operator=; Path=/idem/; Max-Age=0", "/idem-sign-in?ticket=": "idem-operator=; Path=/idem/; Max-Age=0", // signs out
+		"/idem-sign-in": out, "/idem-sign-in?ticket=": out,
 		"/idem-sign-in?ticket=x": "", link[1] + "x": "",
 	} {
 		refused := get(path, "")

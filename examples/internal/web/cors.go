@@ -17,7 +17,8 @@ func CORS(origin string, next http.Handler) http.Handler {
 		}
 		h.Set("Access-Control-Allow-Origin", origin)
 		h.Set("Access-Control-Expose-Headers",
-			"Idempotency-Key, Idempotency-Problem, Idempotency-Result, Idempotent-Replayed, Retry-After, Location, Link, WWW-Authenticate")
+			"Idempotency-Key, Idempotency-Problem, Idempotency-Result, Idempotent-Replayed, Retry-After, Location, Link, "+
+				"WWW-Authenticate")
 		if r.Method != http.MethodOptions {
 			next.ServeHTTP(w, r)
 			return
