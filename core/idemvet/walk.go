@@ -79,7 +79,7 @@ func (p *program) entries(from source, depth int) (all []closure) {
 		return nil
 	}
 	for _, one := range p.sources(from.value, from.at) {
-		if c, ok := p.madeBefore(one, depth); ok {
+		if c, ok := p.madeBefore(one); ok {
 			all = append(all, c)
 			continue
 		}
@@ -97,14 +97,21 @@ func (p *program) entries(from source, depth int) (all []closure) {
 }
 
 // madeBefore returns a function with those of its free variables that are functions: nothing else of what was made before
-// the request matters.
-func (p *program) madeBefore(from source, depth int) (closure, bool) {
+// the request matters. It is within closures that have it as such a variable.
+func (p *program) madeBefore(from source, within ...source) (closure, bool) {
 	switch v := from.value.(type) {
 	case *ssa.Function:
 		return closureOf(v, nil), len(v.Blocks) > 0
 	case *ssa.MakeClosure:
+		if slices.Contains(within, from) { // a closure that calls itself
+			return closure{}, false
+		}
+		within = append(within, from)
 		free := make([]value, len(v.Bindings))
 		for i, binding := range v.Bindings {
+			if len(within) > deepestClosure {
+				break
+			}
 			t := binding.Type()
 			var inner []source
 			if ptr, ok := t.Underlying().(*types.Pointer); ok && isFunction(ptr.Elem()) { // a variable that holds a function
@@ -115,7 +122,7 @@ func (p *program) madeBefore(from source, depth int) (closure, bool) {
 				inner = p.sources(binding, from.at)
 			}
 			for _, one := range inner {
-				if f, ok := p.madeBefore(one, depth+1); ok && depth < deepestClosure {
+				if f, ok := p.madeBefore(one, within...); ok {
 					free[i].functions = append(free[i].functions, f)
 				}
 			}
@@ -388,7 +395,7 @@ func (a *activation) call(site ssa.CallInstruction, mode mode) value {
 		for _, f := range known {
 			c := closureOf(f, nil)
 			for _, made := range a.closures[f] { // it was kept in a field or a map
-				c, _ = a.madeBefore(source{value: made}, 0)
+				c, _ = a.madeBefore(source{value: made})
 			}
 			targets = append(targets, c)
 		}

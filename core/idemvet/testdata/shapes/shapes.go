@@ -56,11 +56,15 @@ func mount(r *gin.Engine, idem *core.Module, db *gorm.DB) {
 	g.POST("/call", a.call)                          // guarded POST /call
 	g.POST("/deferred", a.deferred)                  // guarded POST /deferred
 	g.POST("/generic-handler", handle(a.bookGently)) // guarded POST /generic-handler
+	g.POST("/recursive", a.recursive)                // guarded POST /recursive
+
+	own := r.Group("", ginidem.Idempotent(idem))
+	own.POST("/decorated", decorated(db, decorated(db, a.innermost, a.checks), a.checks)) // guarded POST /decorated
 }
 
 // touch is middleware behind the guard.
 func (a *app) touch(c *gin.Context) {
-	a.Model(&payment{}).Update("id", 1) // want `straywrite: Update goes past the attempt.* and 18 more: touch\]`
+	a.Model(&payment{}).Update("id", 1) // want `straywrite: Update goes past the attempt.* and 19 more: touch\]`
 	c.Next()
 }
 
@@ -294,6 +298,43 @@ func handle[T any](serve func(context.Context, T) error) gin.HandlerFunc {
 		_ = c.ShouldBindJSON(&in)
 		_ = serve(c.Request.Context(), in)
 	}
+}
+
+type node struct{ children []*node }
+
+// recursive has a closure that calls itself.
+func (a *app) recursive(*gin.Context) {
+	var walk func(n *node)
+	walk = func(n *node) {
+		a.Save(&payment{}) // want `straywrite: Save goes past.*POST /recursive: recursive > `
+		for _, child := range n.children {
+			walk(child)
+		}
+	}
+	walk(new(node))
+}
+
+type step func(c *gin.Context)
+
+// decorated puts a closure around itself, once for each step.
+func decorated(db *gorm.DB, h gin.HandlerFunc, steps ...step) gin.HandlerFunc {
+	for i := range steps {
+		next, run := h, steps[i]
+		h = func(c *gin.Context) {
+			db.Delete(&payment{}) // want `straywrite: Delete goes past.*POST /decorated: `
+			run(c)
+			next(c)
+		}
+	}
+	return h
+}
+
+func (a *app) innermost(*gin.Context) {
+	a.Create(&payment{}) // want `straywrite: Create goes past.*POST /decorated: innermost`
+}
+
+func (a *app) checks(*gin.Context) {
+	a.Create(&payment{}) // want `straywrite: Create goes past.*POST /decorated: .* > checks`
 }
 
 // Outside of guarded routes.
