@@ -121,7 +121,7 @@ func (p *program) madeBefore(from source, within ...source) (closure, bool) {
 			} else if isFunction(t) {
 				inner = p.sources(binding, from.at)
 			}
-			for _, one := range inner {
+			for _, one := range p.elementsIn(inner) {
 				if f, ok := p.madeBefore(one, within...); ok {
 					free[i].functions = append(free[i].functions, f)
 				}
@@ -130,6 +130,22 @@ func (p *program) madeBefore(from source, within ...source) (closure, bool) {
 		return closureOf(v.Fn.(*ssa.Function), free), true
 	}
 	return closure{}, false
+}
+
+// elementsIn returns values with the elements of a slice in the place of what is loaded from it: mws[i].
+func (p *program) elementsIn(values []source) (all []source) {
+	for _, one := range values {
+		if load, ok := one.value.(*ssa.UnOp); ok {
+			if element, ok := load.X.(*ssa.IndexAddr); ok {
+				for _, stored := range p.elements(element.X, one.at) {
+					all = append(all, p.sources(stored.value, stored.at)...)
+				}
+				continue
+			}
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 func isFunction(t types.Type) bool {
