@@ -22,6 +22,14 @@ func (f *frame) depth() (n int) {
 	return n
 }
 
+// site is the call of the function, if it is known.
+func (f *frame) site() ssa.CallInstruction {
+	if f == nil {
+		return nil
+	}
+	return f.call
+}
+
 // source is where a value comes from: a constant, a function, what another module returns ...
 type source struct {
 	value ssa.Value

@@ -193,10 +193,28 @@ func keepUnsafe(methods []string) []string {
 	})
 }
 
-// text returns the text of a constant, "?" if it is not known.
-func (m mounts) text(v ssa.Value, at *frame) string {
-	if sum, ok := v.(*ssa.BinOp); ok {
-		return m.text(sum.X, at) + m.text(sum.Y, at)
+// sum is a text that is being read.
+type sum struct {
+	value ssa.Value
+	site  ssa.CallInstruction
+	grows bool // it is a part of itself: prefix += path
+}
+
+// text returns the text of a constant, "?" if it is not known. It is a part of the sums within.
+func (m mounts) text(v ssa.Value, at *frame, within ...*sum) string {
+	if op, ok := v.(*ssa.BinOp); ok {
+		for _, s := range within {
+			if s.value == v && s.site == at.site() {
+				s.grows = true
+				return "?"
+			}
+		}
+		s := &sum{value: v, site: at.site()}
+		within = append(within, s)
+		if text := m.text(op.X, at, within...) + m.text(op.Y, at, within...); !s.grows {
+			return text
+		}
+		return "?"
 	}
 	from := m.sources(v, at)
 	if len(from) != 1 {
@@ -208,7 +226,7 @@ func (m mounts) text(v ssa.Value, at *frame) string {
 			return constant.StringVal(v.Value)
 		}
 	case *ssa.BinOp:
-		return m.text(v, from[0].at)
+		return m.text(v, from[0].at, within...)
 	}
 	return "?"
 }

@@ -3,6 +3,7 @@ package routers
 
 import (
 	"net/http"
+	"os"
 
 	"github.com/gin-gonic/gin"
 	"github.com/labstack/echo/v4"
@@ -63,6 +64,36 @@ func (s *server) routes() {
 	s.money.Match([]string{"GET", "POST"}, "/match", s.stray)                      // guarded POST /field/match
 	s.money.POST("/net", gin.WrapF(s.plain), gin.WrapH(http.HandlerFunc(s.plain))) // guarded POST /field/net
 	s.money.POST(prefix+"/joined", s.stray)                                        // guarded POST /field/v1/joined
+	s.money.POST(base+"/base", s.stray)                                            // guarded POST /field/?/base
+	s.money.POST(plus(plus("/a", "/b"), "/plus"), s.stray)                         // guarded POST /field/a/b/plus
+	var deep string
+	for _, add := range []func(){func() { deep += "/deep" }} {
+		add()
+	}
+	s.money.POST(deep, s.stray) // guarded POST /field/?
+	(&fluent{r: s.engine, guard: s.guard()}).group("/v2").group("/fluent").post("/x", s.stray)
+}
+
+var base string
+
+func init() { base += os.Getenv("BASE") }
+
+func plus(a, b string) string { return a + b }
+
+// fluent is a group whose prefix grows.
+type fluent struct {
+	r      *gin.Engine
+	guard  gin.HandlerFunc
+	prefix string
+}
+
+func (f *fluent) group(path string) *fluent {
+	f.prefix = plus(f.prefix, path)
+	return f
+}
+
+func (f *fluent) post(path string, h gin.HandlerFunc) {
+	f.r.POST(f.prefix+path, f.guard, h) // guarded POST /?/x
 }
 
 const prefix = "/v1"
