@@ -3,7 +3,7 @@
 //	go install github.com/auth19/idem/core/idemvet@latest
 //	idemvet ./...
 //
-// It has four checks:
+// It has five checks:
 //
 //   - straywrite: a handler of a guarded Rollback or Resume route, or middleware behind the guard, writes to a database, and
 //     not through the attempt's transaction. The write stays when the attempt is rolled back, or waits for the row locks of
