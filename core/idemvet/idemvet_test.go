@@ -88,3 +88,12 @@ func TestExampleApps(t *testing.T) {
 	var output bytes.Buffer
 	require.True(t, p.vet(&output, -1), output.String())
 }
+
+// TestUnknownPart: a part of a route that is not known may be empty, and then has no slash of its own.
+func TestUnknownPart(t *testing.T) {
+	for pattern, same := range map[string]bool{"POST /pay": true, "POST /v1/pay": true, "POST /v1/pay/x": false,
+		"PUT /pay": false} {
+		assert.Equal(t, same, matches("POST /?/pay", pattern), pattern)
+	}
+	assert.True(t, matches("POST /v1/?", "POST /v1"))
+}

@@ -94,8 +94,8 @@ func (t table) writesForItself(r route) bool {
 }
 
 func matches(known, pattern string) bool {
-	expression := "^" + strings.ReplaceAll(regexp.QuoteMeta(known), `\?`, ".*") + "$"
-	return regexp.MustCompile(expression).MatchString(pattern)
+	unknown := strings.NewReplacer(`/\?`, "(/.*)?", `\?`, ".*") // "/?/pay" may be "/pay"
+	return regexp.MustCompile("^" + unknown.Replace(regexp.QuoteMeta(known)) + "$").MatchString(pattern)
 }
 
 // seen counts the guarded routes that are not exempt, and lists the routes of the table that were not found.
