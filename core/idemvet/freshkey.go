@@ -153,7 +153,7 @@ func (m *maker) freshIn(l loop) bool {
 		if phi.Block() != l.head {
 			continue
 		}
-		if b, ok := phi.Type().Underlying().(*types.Basic); ok && b.Info()&types.IsInteger != 0 {
+		if isInteger(phi.Type()) {
 			return true // a count of tries
 		}
 		for i, edge := range phi.Edges {
@@ -224,7 +224,7 @@ func loopsOf(f *ssa.Function) (all []loop) {
 // triesAgain reports whether a loop goes on because of an error or a status, and can end without one. A loop that has a
 // command for each round goes on in both cases.
 func (l loop) triesAgain() bool {
-	if strings.HasPrefix(l.head.Comment, "rangeindex") || strings.HasPrefix(l.head.Comment, "rangeiter") {
+	if strings.HasPrefix(l.head.Comment, "rangeindex") && !l.waits() || strings.HasPrefix(l.head.Comment, "rangeiter") {
 		return false // a loop over things has a key for each of them
 	}
 	for b := range l.body {
@@ -254,6 +254,43 @@ func (l loop) triesAgain() bool {
 	return false
 }
 
+// waits reports whether the things that a loop is over are only the times between its tries.
+func (l loop) waits() (yes bool) {
+	for b := range l.body {
+		for _, i := range b.Instrs {
+			var index ssa.Value
+			switch i := i.(type) {
+			case *ssa.IndexAddr:
+				index = i.Index
+			case *ssa.Index:
+				index = i.Index
+			}
+			if index == nil || !l.counts(index) {
+				continue
+			}
+			if !isNamed(i.(ssa.Value).Type(), "time", "Duration") {
+				return false
+			}
+			yes = true
+		}
+	}
+	return yes
+}
+
+// counts reports whether a value is a number that a loop counts.
+func (l loop) counts(v ssa.Value) bool {
+	if next, ok := v.(*ssa.BinOp); ok {
+		v = next.X
+	}
+	phi, ok := v.(*ssa.Phi)
+	return ok && phi.Block() == l.head && isInteger(phi.Type())
+}
+
+func isInteger(t types.Type) bool {
+	b, ok := t.Underlying().(*types.Basic)
+	return ok && b.Info()&types.IsInteger != 0
+}
+
 func isStatus(v ssa.Value) bool {
 	load, ok := v.(*ssa.UnOp)
 	if !ok {
@@ -263,7 +300,8 @@ func isStatus(v ssa.Value) bool {
 	return ok && fieldOf(field.X.Type(), field.Field).Name() == "StatusCode"
 }
 
-// leaves reports whether the loop can end behind a block without another round.
+// leaves reports whether the loop can end behind a block without another round. It does not end there if it ends by a count:
+// when all things are done, if sent == total.
 func (l loop) leaves(from *ssa.BasicBlock) bool {
 	seen := map[*ssa.BasicBlock]bool{l.head: true}
 	for todo := []*ssa.BasicBlock{from}; len(todo) > 0; todo = todo[1:] {
@@ -271,10 +309,17 @@ func (l loop) leaves(from *ssa.BasicBlock) bool {
 		if !l.body[b] {
 			return true
 		}
-		if !seen[b] {
-			seen[b] = true
-			todo = append(todo, b.Succs...)
+		if seen[b] {
+			continue
 		}
+		seen[b] = true
+		next := b.Succs
+		if branch, ok := b.Instrs[len(b.Instrs)-1].(*ssa.If); ok {
+			if compared, ok := branch.Cond.(*ssa.BinOp); ok && (l.counts(compared.X) || l.counts(compared.Y)) {
+				next = slices.DeleteFunc(slices.Clone(next), func(to *ssa.BasicBlock) bool { return !l.body[to] })
+			}
+		}
+		todo = append(todo, next...)
 	}
 	return false
 }

@@ -3,6 +3,7 @@ package client
 
 import (
 	"fmt"
+	"log"
 	"net/http"
 	"strconv"
 	"time"
@@ -53,6 +54,40 @@ func many(c *http.Client, requests []*http.Request) error {
 		}
 	}
 	return nil
+}
+
+func waits(c *http.Client, r *http.Request, requests []*http.Request) (res *http.Response, err error) {
+	for i, wait := range []time.Duration{0, time.Second, time.Minute} {
+		time.Sleep(wait)
+		r.Header.Set("Idempotency-Key", uuid.NewString()) // want `each try sends a new Idempotency-Key`
+		if res, err = c.Do(r); err == nil {
+			return res, nil
+		}
+		log.Print("try ", i, err)
+	}
+	for i, wait := range []time.Duration{0, time.Second} { // a request for each
+		requests[i].Header.Set("Idempotency-Key", uuid.NewString())
+		time.Sleep(wait)
+		if res, err = c.Do(requests[i]); err == nil {
+			return res, nil
+		}
+	}
+	return nil, err
+}
+
+// counted ends when all are sent, not when one is.
+func counted(c *http.Client, next func() *http.Request, total int) {
+	for sent := 0; ; {
+		r := next()
+		r.Header.Set("Idempotency-Key", uuid.NewString())
+		if _, err := c.Do(r); err != nil {
+			continue
+		}
+		sent++
+		if sent == total {
+			break
+		}
+	}
 }
 
 func freshID() string { return uuid.NewString() }
