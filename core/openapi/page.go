@@ -81,7 +81,7 @@ func repeatsOf(problems map[core.Code]publicProblem) []publicRepeat {
 
 // publicPolicyOf collects what PolicyHandler shows at this moment.
 func publicPolicyOf(d core.Description) publicPolicy {
-	public := publicPolicy{Header: d.Header, Profile: d.Profile.String(), Routes: []publicRoute{}}
+	public := publicPolicy{Header: d.Header, Profile: d.Profile.String(), Routes: []publicRoute{}, Repeats: []publicRepeat{}}
 	problems := map[core.Code]publicProblem{}
 	for _, described := range d.Routes {
 		route := publicRouteOf(described)
@@ -94,7 +94,9 @@ func publicPolicyOf(d core.Description) publicPolicy {
 	public.Problems = slices.SortedFunc(maps.Values(problems), func(a, b publicProblem) int {
 		return cmp.Or(cmp.Compare(a.Status, b.Status), cmp.Compare(a.Code, b.Code))
 	})
-	public.Repeats = repeatsOf(problems)
+	if len(public.Routes) > 0 { // else nothing takes a key, and no repeat is told apart
+		public.Repeats = repeatsOf(problems)
+	}
 	return public
 }
 
@@ -106,7 +108,7 @@ func publicRouteOf(described core.DeclaredRoute) publicRoute {
 	}
 	route := publicRoute{
 		Method: described.Method, Path: path, KeyRequired: !inShadow(described), KeyFormat: "any", Retention: seconds(r.Retention),
-		Refused: seconds(r.Tombstone), Wait: seconds(r.Wait), MaxBody: r.MaxBody, Headers: r.CommandHeaders,
+		Refused: seconds(r.Tombstone), Wait: seconds(r.Wait + time.Second - 1), MaxBody: r.MaxBody, Headers: r.CommandHeaders,
 		Interrupted: "unknown",
 	}
 	if !route.KeyRequired {

@@ -58,7 +58,7 @@ func newPolicyModule(t *testing.T) *core.Module {
 		Store: memstore.New(), ProblemBase: "https://shop.example/problems/", PolicyURL: "https://shop.example/idempotency",
 		Routes: core.Routes{
 			"POST /v1/payouts/:id/retry": {Recovery: core.Park, Roles: []string{"secret-role"}, Retention: 24 * time.Hour,
-				Wait: 5 * time.Second, CommandHeaders: []string{"Stripe-Account"}},
+				Wait: 4200 * time.Millisecond, CommandHeaders: []string{"Stripe-Account"}},
 			"PUT /v1/<script>":  {Recovery: core.Park, KeyFormat: core.UUIDKey},
 			"PATCH /v1/profile": {Exempt: "a reason for the next reader"},
 			"GET /v1/payouts":   {Roles: []string{"secret-role"}},
@@ -102,6 +102,16 @@ func TestPublicPolicy(t *testing.T) {
 		require.NotContains(t, body, "reason for")
 		require.NotContains(t, body, "/v1/profile", "an exempt route takes no key")
 	}
+}
+
+// Where no route takes a key, there is nothing to say of repeats.
+func TestPublicPolicyWithoutAKey(t *testing.T) {
+	routes := core.Routes{"PATCH /v1/profile": {Exempt: "moves no money"}}
+	module, err := core.New(core.Config{Store: memstore.New(), Routes: routes})
+	require.NoError(t, err)
+	policy := publicPolicyOf(t, module)
+	require.Empty(t, policy.Routes)
+	require.Empty(t, policy.Repeats)
 }
 
 // The page is there for browsers, JSON for everybody else.
