@@ -3,11 +3,12 @@ package app
 import (
 	"crypto/hmac"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"html/template"
 	"net"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/auth19/idem/authctx"
@@ -55,19 +56,33 @@ func inspectorRoutes() core.Routes {
 type signIn struct {
 	settings Settings
 	verifier *authctx.Verifier
-	ticket   string // of the link that is printed at the start, beside the operator's token; "": none is printed
+	secret   string // of the link that is printed at the start, beside the operator's token; "": none is printed
 }
 
 func (a *App) newSignIn() http.Handler {
 	s := signIn{settings: a.Settings, verifier: a.Verifier}
 	if s.settings.JWKSURL == "" { // else the app cannot make tokens
-		// The link holds for every start of the app with this secret: the demo's server dies, and its operator stays.
-		mac := hmac.New(sha256.New, []byte(s.settings.JWTSecret))
-		mac.Write([]byte(signInPath))
-		s.ticket = hex.EncodeToString(mac.Sum(nil))
-		a.signInLink = signInPath + "?ticket=" + s.ticket
+		s.secret = s.settings.JWTSecret
+		a.signInLink = signInPath + "?ticket=" + s.ticket(time.Now().Add(tokenLife))
 	}
 	return secured(http.NewCrossOriginProtection().Handler(s))
+}
+
+// ticket lets an operator in until a time. It holds for every start of the app with this secret: the demo's server dies, and
+// its operator stays.
+func (s signIn) ticket(until time.Time) string {
+	end := strconv.FormatInt(until.Unix(), 36)
+	mac := hmac.New(sha256.New, []byte(s.secret))
+	mac.Write([]byte(signInPath + "?" + end))
+	return end + "_" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// admits reports whether a ticket is one of this app, and its time is not over.
+func (s signIn) admits(ticket string) bool {
+	end, _, _ := strings.Cut(ticket, "_")
+	seconds, err := strconv.ParseInt(end, 36, 64)
+	until := time.Unix(seconds, 0)
+	return err == nil && s.secret != "" && hmac.Equal([]byte(ticket), []byte(s.ticket(until))) && time.Now().Before(until)
 }
 
 // tokenOf makes a token for one of the callers; "" if there is none of that name.
@@ -99,8 +114,8 @@ func (s signIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case ticket == "": // also where the pages' link signs out
 			setCookie(w, r, "", -1)
 			s.show(w, http.StatusOK, "")
-		case s.ticket == "" || subtle.ConstantTimeCompare([]byte(ticket), []byte(s.ticket)) == 0:
-			s.show(w, http.StatusUnauthorized, "This link is of an app with another JWT_SECRET.")
+		case !s.admits(ticket):
+			s.show(w, http.StatusUnauthorized, "This link is of an app with another JWT_SECRET, or older than a day.")
 		default:
 			enter(w, r, s.tokenOf(operatorName))
 		}

@@ -2,7 +2,10 @@ package app
 
 import (
 	"net/http/httptest"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -19,4 +22,20 @@ func TestCookieNeedsTLS(t *testing.T) {
 		enter(w, r, "token")
 		require.Equal(t, secure, w.Result().Cookies()[0].Secure, host)
 	}
+}
+
+// The printed link lets nobody in after its time, nor with another secret.
+func TestLinkEnds(t *testing.T) {
+	s := signIn{secret: "a secret"}
+	now := time.Now()
+	_, mac, _ := strings.Cut(s.ticket(now.Add(-time.Hour)), "_")
+	longer := strconv.FormatInt(now.Add(time.Hour).Unix(), 36) + "_" + mac
+	require.True(t, s.admits(s.ticket(now.Add(time.Hour))))
+	for _, ticket := range []string{
+		s.ticket(now.Add(-time.Second)), signIn{secret: "another"}.ticket(now.Add(time.Hour)), s.ticket(now.Add(time.Hour)) + "x",
+		longer, "", "_", "zz",
+	} {
+		require.False(t, s.admits(ticket), ticket)
+	}
+	require.False(t, signIn{}.admits(signIn{}.ticket(now.Add(time.Hour))), "no link is printed")
 }
