@@ -1087,6 +1087,20 @@ func TestFailuresAfterACallSayUnknown(t *testing.T) {
 		names = nil
 		require.Equal(t, "unknown", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 	})
+	t.Run("panic because the steps have changed", func(t *testing.T) { // a repeat would only use the attempts up
+		s, names := take{}, []string{"charge"}
+		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
+			if err := s.steps(ctx, names...); err != nil {
+				panic(err)
+			}
+			return http.StatusBadGateway, nil
+		})
+		_, _ = a.serveOnce("k-1")
+		names = []string{"pay"}
+		w, _ := a.serveOnce("k-1")
+		require.Equal(t, "unknown", w.Header().Get("Idempotency-Result"))
+		require.Empty(t, w.Header().Get("Retry-After"))
+	})
 }
 
 // CONTRACT R-6

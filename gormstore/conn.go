@@ -47,7 +47,7 @@ type conn struct {
 	guarded []any                    // how the guards know the connection
 	step    atomic.Pointer[stepConn] // the one under way, of a Resume attempt
 	leaves  atomic.Bool              // something may stay on the connection: see residue.go
-	stuck   atomic.Bool              // a query's argument has panicked: see unstick
+	stuck   atomic.Int32             // queries whose argument has panicked: see unstick
 	copying atomic.Bool              // a CopyFrom is being sent
 	message atomic.Pointer[binding]  // the innermost message that has joined the transaction and is being processed
 	ended   atomic.Bool              // PostgreSQL: after a statement of the handler the server had no transaction
@@ -89,8 +89,8 @@ func (c *conn) end() {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	c.checkRows()
-	if c.stuck.Load() && unstick(c.sql) {
-		c.stuck.Store(false)
+	if stuck := c.stuck.Load(); stuck > 0 && unstick(c.sql, stuck) {
+		c.stuck.Store(0)
 	}
 	c.sawEnd()
 	if cut != nil {
@@ -217,7 +217,11 @@ func (c *conn) noteRows(rows unread) {
 func (c *conn) undone() {
 	c.rows = slices.DeleteFunc(c.rows, func(rows unread) bool {
 		c.noteRows(rows)
-		return rows.Err() != nil
+		failed := rows.Err() != nil
+		if failed {
+			_ = rows.Close() // database/sql may not have done so yet
+		}
+		return failed
 	})
 	c.failures.undone()
 }
@@ -293,7 +297,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (row
 	err = errPanicked
 	defer func() {
 		if errors.Is(err, errPanicked) {
-			c.stuck.Store(true)
+			c.stuck.Add(1)
 		}
 		c.done(inside, rows, err)
 	}()

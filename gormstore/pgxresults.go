@@ -155,7 +155,11 @@ func (r pgxUnread) Close() error {
 }
 
 // Err implements [unread].
-func (r pgxUnread) Err() error { return r.pgxRows.Err() }
+func (r pgxUnread) Err() error {
+	r.turn.mu.Lock()
+	defer r.turn.mu.Unlock()
+	return r.rows.Err()
+}
 
 // pgxRow is the one row of a statement.
 type pgxRow struct{ rows pgx.Rows }

@@ -156,7 +156,8 @@ func (p pgxTx) CopyFrom(
 }
 
 // copySource is a handler's source. pgx reads it in a goroutine, and waits for that: so it ends with its context, and its
-// panic becomes that of the handler instead of the process's.
+// panic, or that of a driver.Valuer, becomes that of the handler instead of the process's. What else pgx calls to encode a
+// value, such as MarshalJSON, is not tried before.
 type copySource struct {
 	from     pgx.CopyFromSource
 	ctx      context.Context // of one call
@@ -182,17 +183,18 @@ func (s *copySource) Values() (values []any, err error) {
 	values, err = s.from.Values()
 	s.failed = cmp.Or(s.failed, err)
 	for _, value := range values { // pgx calls Value again, where a panic would end the process
-		if valuer, ok := value.(driver.Valuer); ok && !isNilPointer(value) {
+		if valuer, ok := value.(driver.Valuer); ok && !isNull(value) {
 			_, _ = valuer.Value()
 		}
 	}
 	return values, err
 }
 
-// isNilPointer reports that a value is NULL: pgx does not call its Value.
-func isNilPointer(value any) bool {
+// isNull reports that a value is NULL for pgx, which then does not call its Value: a nil pointer, unless Value is a method
+// of the pointer.
+func isNull(value any) bool {
 	v := reflect.ValueOf(value)
-	return v.Kind() == reflect.Pointer && v.IsNil()
+	return v.Kind() == reflect.Pointer && v.IsNil() && v.Type().Elem().Implements(reflect.TypeFor[driver.Valuer]())
 }
 
 // Err implements [pgx.CopyFromSource].

@@ -429,6 +429,11 @@ type panicking struct{}
 
 func (panicking) Value() (driver.Value, error) { panic("after the rows") }
 
+// panickingPointer is one whose nil pointer is asked as well.
+type panickingPointer struct{}
+
+func (*panickingPointer) Value() (driver.Value, error) { panic("after the rows") }
+
 // A panic while a statement's arguments are made ends the attempt as any other does, through every door.
 //
 // CONTRACT
@@ -452,6 +457,10 @@ func TestPanicInAnArgument(t *testing.T) {
 		"PgxTx batch": func(ctx context.Context, tx gormstore.PgxDBTX, value any) error { return inBatch(ctx, tx, add, value) },
 		"PgxTx copy": func(ctx context.Context, tx gormstore.PgxDBTX, value any) error {
 			return err2(tx.CopyFrom(ctx, pgx.Identifier{"effects"}, []string{"name"}, pgx.CopyFromRows([][]any{{nil}, {value}})))
+		},
+		"PgxTx copy of a nil pointer": func(ctx context.Context, tx gormstore.PgxDBTX, _ any) error {
+			rows := pgx.CopyFromRows([][]any{{(*panicking)(nil)}, {(*panickingPointer)(nil)}}) // the first is NULL
+			return err2(tx.CopyFrom(ctx, pgx.Identifier{"effects"}, []string{"name"}, rows))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -520,7 +529,7 @@ func TestResultsAreAskedWhileTheAttemptEnds(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- tx.Rollback() }()
 	for over := false; !over; {
-		_, _ = rows.CommandTag(), rows.Err()
+		_, _, _ = rows.CommandTag(), rows.Err(), rows.Next()
 		select {
 		case err := <-ended:
 			require.NoError(t, err)

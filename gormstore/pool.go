@@ -116,7 +116,8 @@ func (s *Store) enterSegment(ctx context.Context) (leave func(), err error) {
 }
 
 // enterMessage takes SQLite's writer, or a slot, for a message with a transaction of its own. In a Resume attempt, whose
-// open segment may hold a slot, the message does not wait for other attempts: they may wait for theirs.
+// open segment may hold a slot, the message may take one of those for segments: the others may all be taken by attempts that
+// wait for a message, too.
 func (s *Store) enterMessage(ctx context.Context) (leave func(), err error) {
 	if err := s.ownsWriter(ctx); err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ func (c *conn) leave(ctx context.Context, residue []string) {
 // giveBack gives the connection back to the pool. If something may have been left on it, the next user gets another one.
 func (c *conn) giveBack() {
 	switch {
-	case c.stuck.Load():
+	case c.stuck.Load() > 0:
 		c.closeBelow()
 	case c.leaves.Load():
 		c.discard()

@@ -173,7 +173,7 @@ func (l *lexer) statement(head *[6]token, s *Findings) (more bool) {
 			s.suspect = s.suspect || !columns && (qualified || maySuspect(last))
 			columns = false
 		case t.kind == word || t.kind == quotedName:
-			if n > 0 && l.dialect == Postgres && makesTable(last, t) {
+			if n > 0 && l.dialect == Postgres && makesTable(head[0], last, t) {
 				s.Residue = append(s.Residue, strings.ToUpper(t.text))
 			}
 			s.Changes = s.Changes || t.is("set_config") || t.kind == quotedName && t.name() == "set_config"

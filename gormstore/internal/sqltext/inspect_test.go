@@ -137,7 +137,7 @@ func TestResidueIsRecognised(t *testing.T) {
 		"LOCK TABLE effects IN SHARE MODE", "NOTIFY orders, 'become(1)'", "SELECT 'become(1)' -- become(2)",
 		"MERGE INTO effects USING (VALUES (1)) AS v (id) ON false WHEN NOT MATCHED THEN INSERT (name) VALUES ('x')",
 		"WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n", "SELECT x::numeric(10, 2) FROM y",
-		"SELECT row_number() OVER (PARTITION BY name ORDER BY id) FROM effects", "((SELECT 1))",
+		"SELECT row_number() OVER (PARTITION BY name ORDER BY id) FROM effects", "((SELECT 1))", "UPDATE jobs SET execute = true",
 	} {
 		require.Empty(t, Inspect(Postgres, text).Residue, text)
 	}

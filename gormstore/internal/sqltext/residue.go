@@ -44,10 +44,10 @@ func residueOf(l lexer) (residue []string) {
 
 func isTidy(first token) bool { return first.kind == word && tidy[first.name()] }
 
-// makesTable reports whether the token t, behind last and not the first, makes a statement make a table, perhaps a temporary
-// one: SELECT ... INTO, or CREATE TABLE AS or EXECUTE behind EXPLAIN.
-func makesTable(last, t token) bool {
-	return t.is("INTO") && !last.is("INSERT") && !last.is("MERGE") || t.is("CREATE") || t.is("EXECUTE")
+// makesTable reports whether the token t, behind last, makes a statement that begins with first make a table, perhaps a
+// temporary one: SELECT ... INTO, or CREATE TABLE AS or EXECUTE behind EXPLAIN.
+func makesTable(first, last, t token) bool {
+	return t.is("INTO") && !last.is("INSERT") && !last.is("MERGE") || first.is("EXPLAIN") && (t.is("CREATE") || t.is("EXECUTE"))
 }
 
 // unknownFunctions returns the names of the functions that a statement calls and that may leave something on a connection.
