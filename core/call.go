@@ -69,7 +69,6 @@ func Call[T any](ctx context.Context, name string, fn func(ctx context.Context, 
 		if err = step.start(options); err != nil {
 			return result, err
 		}
-		defer step.calls.First.Store(false)
 		value, err := fn(step.ctx, step.operation.DeriveStep(name))
 		if err == nil {
 			err = step.finishCall(value, options)
@@ -108,7 +107,7 @@ func (s *step) start(options callOptions) error {
 			return fmt.Errorf("step %q: %w", s.record.Name, ErrStepUnknown)
 		}
 	}
-	s.calls.First.Store(!again)
+	s.call.First = !again
 	return nil
 }
 

@@ -34,8 +34,8 @@ func DeriveCall(ctx context.Context, name string) (DerivedKey, error) {
 	if a := attemptFrom(ctx); a != nil {
 		a.m.calls.note(name)
 	}
-	if step, inside := ctx.Value(stepKey{}).(DerivedKey); inside {
-		return step.DeriveCall(name), nil
+	if step := attemptctx.StepFrom(ctx); step != nil {
+		return DerivedKey(step.Key).DeriveCall(name), nil
 	}
 	if calls.MayLeave != nil {
 		if err := calls.MayLeave(); err != nil {
@@ -55,9 +55,6 @@ func callsOf(ctx context.Context) (*attemptctx.Calls, error) {
 	return calls, calls.Over()
 }
 
-// stepKey is the context key for the derived key of a provider step.
-type stepKey struct{}
-
 // WithMessage returns the context for the handler of a message. It is for packages that implement an inbox:
 // gormstore.Inbox. message is an id for the message and its consumer group, the same in every delivery. The handler's
 // calls and events derive their keys from it, as those of an attempt derive theirs from the operation. Call end when
@@ -66,7 +63,7 @@ type stepKey struct{}
 // The outcome of each call is uncertain until there is an answer to it, because the message may have been delivered before.
 func WithMessage(ctx context.Context, message ID) (handlers context.Context, end func()) {
 	calls := &attemptctx.Calls{Origin: message, Again: true, Life: ctx}
-	outside := context.WithValue(ctx, stepKey{}, nil) // calls of an inbox inside a step are the message's, not the step's
+	outside := attemptctx.WithStep(ctx, nil) // calls of an inbox inside a step are the message's, not the step's
 	return attemptctx.WithCalls(outside, calls), calls.End
 }
 

@@ -292,10 +292,10 @@ func TestTakeovers(t *testing.T) {
 		var first []bool
 		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
 			err := core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
-				first = append(first, attemptctx.CallsFrom(ctx).First.Load())
+				first = append(first, attemptctx.StepFrom(ctx).First)
 				return errProvider
 			}, window)
-			require.False(t, attemptctx.CallsFrom(ctx).First.Load(), "outside the call")
+			require.Nil(t, attemptctx.StepFrom(ctx), "outside the call")
 			return 0, err
 		})
 		a.post("k-1", `{}`)

@@ -111,6 +111,7 @@ type step struct {
 	ctx     context.Context
 	before  int              // how many calls and events the attempt had made when the step began
 	record  store.StepRecord // as the earlier attempts left it; later with the result
+	call    *attemptctx.Step // what the context of a provider step says of it
 	through bool             // result has returned the result
 }
 
@@ -135,7 +136,8 @@ func enterStep(ctx context.Context, name string, kind store.StepKind, optional b
 	}
 	s := &step{place: p, ctx: ctx, before: len(p.calls.Made(0)), record: record}
 	if kind == store.ProviderStep { // calls of idemclient inside it derive their keys from the key of the step
-		s.ctx = context.WithValue(ctx, stepKey{}, p.operation.DeriveStep(name))
+		s.call = &attemptctx.Step{Key: p.operation.DeriveStep(name)}
+		s.ctx = attemptctx.WithStep(ctx, s.call)
 	}
 	return s, nil
 }

@@ -92,8 +92,7 @@ func (k *call) derive(calls *attemptctx.Calls, brought string) error {
 	if !calls.Enter(derived) {
 		return &Error{Intent: k.intent, Reason: ErrSameCall}
 	}
-	// An earlier attempt may have made this call without getting an answer (C-5).
-	k.uncertain = calls.Again && !calls.First.Load()
+	k.uncertain = mayHaveCalled(k.request.Context(), calls)
 	return nil
 }
 

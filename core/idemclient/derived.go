@@ -26,3 +26,9 @@ func (c *Client) inJournal(ctx context.Context, calls *attemptctx.Calls, intent 
 	}
 	return is, nil
 }
+
+// mayHaveCalled reports whether an earlier attempt of the handler may have made a call without getting an answer (C-5).
+func mayHaveCalled(ctx context.Context, calls *attemptctx.Calls) bool {
+	step := attemptctx.StepFrom(ctx)
+	return calls.Again && (step == nil || !step.First)
+}

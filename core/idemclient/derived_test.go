@@ -226,6 +226,19 @@ func TestCallsOfOneHandler(t *testing.T) {
 		require.True(t, failed(t)(newClient(t, idemclient.Config{Transport: away, MaxAttempts: 1}).
 			Do(idemtest.Context(t.Context(), idemtest.Config{Again: true}), "charge", payment(t, url))).Uncertain)
 	})
+	// A step that runs for the first time says nothing about the calls outside of it, which an attempt before may have made.
+	t.Run("a first step is certain of its own calls alone", func(t *testing.T) {
+		client := newClient(t, idemclient.Config{Transport: on(busy), MaxAttempts: 1})
+		outside := idemtest.Context(t.Context(), idemtest.Config{Again: true})
+		require.NoError(t, core.CallDo(outside, "charge", func(ctx context.Context, _ core.DerivedKey) error {
+			require.False(t, failed(t)(client.Do(ctx, "charge", payment(t, address))).Uncertain)
+			require.True(t, failed(t)(client.Do(outside, "notify", payment(t, address))).Uncertain)
+			message, end := core.WithMessage(ctx, core.ID{1})
+			defer end()
+			require.True(t, failed(t)(client.Do(message, "mail", payment(t, address))).Uncertain)
+			return nil
+		}))
+	})
 }
 
 // CONTRACT C-5

@@ -19,8 +19,6 @@ type Calls struct {
 	// MayLeave is why no call may be made now outside a provider step: what stands before it is not durable. nil
 	// where there is nothing of the kind.
 	MayLeave func() error
-	// First says that the call which is under way has certainly never been made before.
-	First atomic.Bool
 
 	ended atomic.Bool
 
@@ -76,6 +74,25 @@ func (c *Calls) Over() error {
 		return context.Cause(c.Life)
 	}
 	return nil
+}
+
+// Step is the provider step that a context belongs to.
+type Step struct {
+	Key   [sha256.Size]byte // calls inside the step derive their keys from it
+	First bool              // it has certainly never begun before, and so none of its calls was made
+}
+
+type stepKey struct{}
+
+// WithStep returns a context inside s; nil takes it out of a step.
+func WithStep(ctx context.Context, s *Step) context.Context {
+	return context.WithValue(ctx, stepKey{}, s)
+}
+
+// StepFrom returns the provider step that ctx is inside of, nil where it is inside none.
+func StepFrom(ctx context.Context) *Step {
+	s, _ := ctx.Value(stepKey{}).(*Step)
+	return s
 }
 
 type callsKey struct{}
