@@ -44,7 +44,7 @@ func New(cfg Config) (*Client, error) {
 func (c *Client) Do(ctx context.Context, intent string, r *http.Request) (*http.Response, error) {
 	if attemptctx.CallsFrom(ctx) == nil && attemptctx.CallsFrom(r.Context()) != nil {
 		closeBody(r)
-		return nil, &Error{Intent: intent, Reason: errWrongContext}
+		return nil, &Error{Intent: intent, Reason: errWrongContext, Uncertain: true} // an earlier attempt may have had it
 	}
 	return c.RoundTrip(r.WithContext(WithIntent(ctx, intent)))
 }
@@ -82,7 +82,7 @@ func (c *Client) Key(ctx context.Context, intent string) (string, error) {
 		if !planned {
 			derived, err := core.DeriveCall(ctx, intent)
 			if err != nil {
-				return "", &Error{Intent: intent, Reason: err}
+				return "", &Error{Intent: intent, Reason: err, Uncertain: mayHaveCalled(ctx, calls, intent)}
 			}
 			return derived.UUID(), nil
 		}

@@ -49,32 +49,39 @@ const journalPatience = 10 * time.Second
 
 // prepare finds the key of a command, and refuses a command that must not be sent. It sends nothing.
 func (c *Client) prepare(r *http.Request, intent string) (*call, error) {
-	k := &call{client: c, request: r, intent: intent}
 	if err := intents.Check(intent); err != nil {
 		return nil, &Error{Intent: intent, Reason: err}
 	}
-	if r.URL == nil || r.URL.Host == "" {
-		return nil, &Error{Intent: intent, Cause: errNoHost}
+	// Until it is known what was done under this name, another call or process may have carried it out (C-4).
+	k := &call{client: c, request: r, intent: intent, uncertain: true}
+	ctx := r.Context()
+	switch {
+	case r.URL == nil || r.URL.Host == "":
+		return nil, k.fail(nil, nil, errNoHost)
+	case ctx.Err() != nil:
+		return nil, k.fail(nil, ErrGivenUp, context.Cause(ctx))
 	}
-	if ctx := r.Context(); ctx.Err() != nil {
-		return nil, &Error{Intent: intent, Reason: ErrGivenUp, Cause: context.Cause(ctx)}
-	}
-	var err error
-	if k.body, err = readBody(r, c.cfg.MaxBuffer); err != nil {
-		return nil, &Error{Intent: intent, Reason: err}
-	}
-	brought, err := c.broughtKey(r)
-	if err != nil {
-		return nil, &Error{Intent: intent, Reason: err}
-	}
-	if calls := attemptctx.CallsFrom(r.Context()); calls != nil {
-		planned, err := c.inJournal(r.Context(), calls, intent)
+	calls := attemptctx.CallsFrom(ctx)
+	derived := false
+	if calls != nil {
+		planned, err := c.inJournal(ctx, calls, intent)
 		if err != nil {
 			return nil, err
 		}
-		if !planned {
-			return k, k.derive(calls, brought)
+		if derived = !planned; derived {
+			k.uncertain = mayHaveCalled(ctx, calls, intent)
 		}
+	}
+	var err error
+	if k.body, err = readBody(r, c.cfg.MaxBuffer); err != nil {
+		return nil, k.fail(nil, err, nil)
+	}
+	brought, err := c.broughtKey(r)
+	switch {
+	case err != nil:
+		return nil, k.fail(nil, err, nil)
+	case derived:
+		return k, k.derive(calls, brought)
 	}
 	return k, k.open(brought)
 }
@@ -83,16 +90,16 @@ func (c *Client) prepare(r *http.Request, intent string) (*call, error) {
 func (k *call) derive(calls *attemptctx.Calls, brought string) error {
 	derived, err := core.DeriveCall(k.request.Context(), k.intent)
 	if err != nil {
-		return &Error{Intent: k.intent, Reason: err}
+		return k.fail(nil, err, nil)
 	}
 	k.key = derived.UUID()
 	if err := k.checkKey(brought); err != nil {
 		return err
 	}
 	if !calls.Enter(derived) {
-		return &Error{Intent: k.intent, Reason: ErrSameCall}
+		k.uncertain = true
+		return k.fail(nil, ErrSameCall, nil)
 	}
-	k.uncertain = mayHaveCalled(k.request.Context(), calls)
 	return nil
 }
 
@@ -100,7 +107,7 @@ func (k *call) derive(calls *attemptctx.Calls, brought string) error {
 func (k *call) open(brought string) error {
 	command, err := hashOf(k.request, k.body, 0)
 	if err != nil {
-		return &Error{Intent: k.intent, Cause: err}
+		return k.fail(nil, nil, err)
 	}
 	if brought != "" || k.client.cfg.Provider.Member != "" {
 		// A command that is refused here was not sent, and is not recorded as the intent's command.
@@ -122,25 +129,26 @@ func (k *call) open(brought string) error {
 	k.uncertain = !entry.First
 	if entry.Command.Version != command.Version {
 		if command, err = hashOf(k.request, k.body, entry.Command.Version); err != nil {
-			return &Error{Intent: k.intent, Cause: err}
+			return k.fail(nil, nil, err)
 		}
 	}
 	if entry.Command != command {
-		return &Error{Intent: k.intent, Reason: ErrKeyReused, Cause: errOtherCommand}
+		return k.fail(nil, ErrKeyReused, errOtherCommand)
 	}
 	return nil
 }
 
-// begin asks the journal.
+// begin asks the journal. Without its answer it is not known whether the intent was sent before.
 func (c *Client) begin(ctx context.Context, e intents.Entry) (intents.Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, journalPatience)
 	defer cancel()
 	entry, err := c.cfg.Journal.Begin(ctx, e)
 	if err != nil {
-		return intents.Entry{}, &Error{Intent: e.Intent, Cause: fmt.Errorf("idem: the journal did not take the intent: %w", err)}
+		err = fmt.Errorf("idem: the journal did not take the intent: %w", err)
+		return intents.Entry{}, &Error{Intent: e.Intent, Cause: err, Uncertain: true}
 	}
 	if entry.Key == "" {
-		return intents.Entry{}, &Error{Intent: e.Intent, Cause: errNoKey}
+		return intents.Entry{}, &Error{Intent: e.Intent, Cause: errNoKey, Uncertain: true}
 	}
 	return entry, nil
 }
@@ -148,7 +156,7 @@ func (c *Client) begin(ctx context.Context, e intents.Entry) (intents.Entry, err
 // checkKey compares the intent's key with the one that the caller brought ("" if none), and with the one in the body.
 func (k *call) checkKey(brought string) error {
 	if brought != "" && brought != k.key {
-		return &Error{Intent: k.intent, Reason: ErrOtherKey}
+		return k.fail(nil, ErrOtherKey, nil)
 	}
 	member := k.client.cfg.Provider.Member
 	if member == "" {
@@ -157,8 +165,8 @@ func (k *call) checkKey(brought string) error {
 	var members map[string]json.RawMessage
 	var key string
 	if json.Unmarshal(k.body, &members) != nil || json.Unmarshal(members[member], &key) != nil || key != k.key {
-		return &Error{Intent: k.intent, Reason: ErrOtherKey,
-			Cause: fmt.Errorf("idem: this provider wants the key in the member %q of a JSON body; get it from Client.Key", member)}
+		return k.fail(nil, ErrOtherKey,
+			fmt.Errorf("idem: this provider wants the key in the member %q of a JSON body; get it from Client.Key", member))
 	}
 	return nil
 }

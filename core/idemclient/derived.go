@@ -2,10 +2,13 @@ package idemclient
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/auth19/idem/core/internal/attemptctx"
+	"github.com/auth19/idem/core/store"
 )
 
 var errWrongContext = errors.New("idem: the request was made with a guarded handler's context and is sent with another; " +
@@ -20,15 +23,24 @@ func (c *Client) inJournal(ctx context.Context, calls *attemptctx.Calls, intent 
 	_, is, err := c.cfg.Journal.Find(ctx, intent)
 	switch {
 	case err != nil:
-		return false, &Error{Intent: intent, Cause: fmt.Errorf("idem: the journal did not answer: %w", err)}
+		return false, noAnswer(intent, err)
 	case !is && calls.Planned(intent):
-		return false, &Error{Intent: intent, Reason: ErrNotCommitted}
+		return false, &Error{Intent: intent, Reason: ErrNotCommitted, Uncertain: mayHaveCalled(ctx, calls, intent)}
 	}
 	return is, nil
 }
 
-// mayHaveCalled reports whether an earlier attempt of the handler may have made a call without getting an answer (C-5).
-func mayHaveCalled(ctx context.Context, calls *attemptctx.Calls) bool {
-	step := attemptctx.StepFrom(ctx)
-	return calls.Again && (step == nil || !step.First)
+// noAnswer is the error of a journal that could not be asked. What it would say of the intent is not known.
+func noAnswer(intent string, err error) *Error {
+	return &Error{Intent: intent, Cause: fmt.Errorf("idem: the journal did not answer: %w", err), Uncertain: true}
+}
+
+// mayHaveCalled reports whether the handler may have made the call before: in an earlier attempt, which may have got no
+// answer (C-5), or in this one.
+func mayHaveCalled(ctx context.Context, calls *attemptctx.Calls, name string) bool {
+	key, again := store.ID(calls.Origin).DeriveCall(name), calls.Again
+	if step := attemptctx.StepFrom(ctx); step != nil {
+		key, again = store.DerivedKey(step.Key).DeriveCall(name), again && !step.First
+	}
+	return again || slices.Contains(calls.Made(0), [sha256.Size]byte(key))
 }

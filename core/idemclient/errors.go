@@ -11,7 +11,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// Why a command was not sent. Compare with [errors.Is]; the error is an [*Error] with no attempts.
+// Why a command was not sent. Compare with [errors.Is]; the error is an [*Error] with no attempts. It is Uncertain if an
+// earlier call may have sent the command, and also where that could not be found out.
 var (
 	// ErrSameCall: a guarded handler makes two calls of the same name in one attempt (C-3).
 	ErrSameCall = errors.New("idem: the handler has made a call of this name before in this attempt; give each its own name")
@@ -78,7 +79,8 @@ type Error struct {
 	Attempts int   // how many were begun; 0: nothing was sent
 
 	// Uncertain says that the command may have been carried out: in this call, in an earlier one of the intent, or in an
-	// earlier attempt of the handler. Then repeat the same intent, and never use another intent for the same command.
+	// earlier attempt of the handler. Then repeat the same intent, and never use another intent for the same command. It is
+	// also set if the call has ended before the client knew: the context had ended, the journal did not answer.
 	Uncertain bool
 
 	Status    int       // of the last answer; 0 if there was none

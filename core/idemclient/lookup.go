@@ -81,7 +81,7 @@ func (c *Client) knownKey(ctx context.Context, intent string) (string, error) {
 	entry, _, err := c.cfg.Journal.Find(ctx, intent)
 	switch {
 	case err != nil:
-		return "", &Error{Intent: intent, Cause: fmt.Errorf("idem: the journal did not answer: %w", err)}
+		return "", noAnswer(intent, err)
 	case entry.Key == "":
 		return "", &Error{Intent: intent, Reason: ErrNotPlanned}
 	}
@@ -92,10 +92,10 @@ func (c *Client) knownKey(ctx context.Context, intent string) (string, error) {
 func (c *Client) LookupKey(ctx context.Context, key, url string) (*Operation, error) {
 	a, err := c.ask(ctx, key, url)
 	if err != nil {
-		return nil, &Error{Reason: ErrLookup, Cause: err, Attempts: 1}
+		return nil, &Error{Reason: ErrLookup, Cause: err, Attempts: 1, Uncertain: true}
 	}
-	e := &Error{Reason: ErrLookup, Attempts: 1, Status: a.response.StatusCode, Code: a.code, RetryAfter: a.retryAfter,
-		Response: a.response}
+	e := &Error{Reason: ErrLookup, Attempts: 1, Uncertain: true, Status: a.response.StatusCode, Code: a.code,
+		RetryAfter: a.retryAfter, Response: a.response}
 	switch {
 	case a.followed:
 		e.Reason = ErrRedirected
