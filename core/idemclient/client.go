@@ -54,7 +54,8 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 	intent := intentFrom(r.Context())
 	if after := redirectOf(r); after != nil {
 		closeBody(r)
-		return nil, &Error{Intent: intent, Reason: ErrRedirected, Attempts: 1, Status: after.StatusCode, Response: after}
+		return nil, &Error{Intent: intent, Reason: ErrRedirected, Attempts: 1, Uncertain: true, Status: after.StatusCode,
+			Response: after}
 	}
 	if isSafe(r.Method) {
 		return c.cfg.Transport.RoundTrip(r)

@@ -27,10 +27,6 @@ var (
 	// ErrTooOld: the intent was first sent so long ago that the provider may have forgotten its key. A repeat could be
 	// carried out as a second command. Ask the provider about the intent.
 	ErrTooOld = errors.New("idem: the intent is older than its key lives at the provider; ask there what became of it")
-	// ErrRedirected: an http.Client around this one, or below it as Config.Transport, has followed a redirect of a command's
-	// answer. Set its CheckRedirect to return [http.ErrUseLastResponse]. If Config.Transport has followed the redirect, a
-	// request was sent there, and the error is Uncertain.
-	ErrRedirected = errors.New("idem: the answer to a money command is a redirect, which must not be followed")
 )
 
 // Why a command that was sent has no answer. Compare with [errors.Is]; the error is an [*Error].
@@ -51,6 +47,10 @@ var (
 	// Cause say, and repeat the same intent (C-4, C-7).
 	ErrStillUncertain = errors.New("idem: the command may have been carried out, and this answer does not tell; " +
 		"repeat the same intent")
+	// ErrRedirected: an http.Client around this one, or below it as Config.Transport, has followed a redirect of a command's
+	// answer. Set its CheckRedirect to return [http.ErrUseLastResponse]. The error is Uncertain: the command was sent, and
+	// may have been carried out before the redirect. If Config.Transport has followed it, a request was sent there, too.
+	ErrRedirected = errors.New("idem: the answer to a money command is a redirect, which must not be followed")
 	// ErrKeyTooOld: the server accepts no keys of this age. It has not carried the command out in this attempt, and never
 	// will with this key. Uncertain says whether an earlier attempt may have (T-6).
 	ErrKeyTooOld = errors.New("idem: the key is too old for the server; ask it what became of the intent")

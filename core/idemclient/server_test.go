@@ -3,6 +3,7 @@ package idemclient_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -299,13 +300,16 @@ func TestServersThatAreNotReached(t *testing.T) {
 	})
 }
 
-// CONTRACT C-2
+// CONTRACT C-2, C-4
 func TestRedirectsAreNotFollowed(t *testing.T) {
-	for _, status := range []int{301, 302, 303, 307, 308} {
+	for i, status := range []int{301, 302, 303, 307, 308, 303} {
 		var elsewhere atomic.Int64
 		other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
 		bank := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", other.URL+"/elsewhere")
+			if i == 5 { // the command's own answer
+				w.Header().Set(wire.HeaderResult, wire.ResultCreated)
+			}
 			w.WriteHeader(status)
 			_, _ = io.WriteString(w, "moved")
 		}))
@@ -321,6 +325,9 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		_, err := follows.Do(r.WithContext(idemclient.WithIntent(t.Context(), "order-8")))
 		require.ErrorIs(t, err, idemclient.ErrRedirected)
 		require.ErrorContains(t, err, fmt.Sprint(status))
+		e, ok := errors.AsType[*idemclient.Error](err)
+		require.True(t, ok)
+		require.True(t, e.Uncertain, "whatever a redirect says, the command was sent")
 
 		stays := &http.Client{Transport: client, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 		res, err = stays.Do(payment(t, bank.URL).WithContext(idemclient.WithIntent(t.Context(), "order-9")))
