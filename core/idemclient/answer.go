@@ -160,6 +160,8 @@ func (k *call) doubt(a *answer) error {
 		return nil
 	case k.client.cfg.Provider.Definite == nil:
 		return errUnmarked
+	case status < http.StatusMultipleChoices:
+		return errDenied
 	case status == http.StatusConflict:
 		return errConflict
 	}

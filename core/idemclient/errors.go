@@ -43,8 +43,8 @@ var (
 	ErrOutcomeUnknown = errors.New("idem: the command may have been carried out; ask for the operation, and do not send it " +
 		"again as a new intent")
 	// ErrStillUncertain: the command may have been carried out, and the answer does not tell: a login page, a 4xx of a
-	// firewall, an expired token after an attempt without an answer, a 409 of a provider. Correct what the answer and the
-	// Cause say, and repeat the same intent (C-4, C-7).
+	// firewall, a 2xx that Provider.Definite denies, an expired token after an attempt without an answer, a 409 of a
+	// provider. Correct what the answer and the Cause say, and repeat the same intent (C-4, C-7).
 	ErrStillUncertain = errors.New("idem: the command may have been carried out, and this answer does not tell; " +
 		"repeat the same intent")
 	// ErrRedirected: an http.Client around this one, or below it as Config.Transport, has followed a redirect of a command's
@@ -66,6 +66,8 @@ var (
 var (
 	errUnmarked = errors.New("idem: the answer has neither Idempotency-Result nor Idempotency-Problem, so that the guards " +
 		"have not made it; for a route without guards, or a server without this library, set Provider.Definite")
+	errDenied = errors.New("idem: the answer has the status of a success, and Provider.Definite says that it is not the " +
+		"command's own")
 	errConflict          = errors.New("idem: the command in the way may be an earlier attempt")
 	errRenderedAsSuccess = errors.New("idem: a problem of the guards has the status of a success; correct the server's " +
 		"Config.RenderProblem")

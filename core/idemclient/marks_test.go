@@ -85,6 +85,15 @@ func TestMarks(t *testing.T) {
 		e, _ := errors.AsType[*idemclient.Error](err)
 		require.Equal(t, "queued", text(t, e.Response))
 
+		// Nor is a success an answer that the provider's profile denies.
+		only201 := idemclient.Standard()
+		only201.Definite = func(status int, _ http.Header) bool { return status == http.StatusCreated }
+		for _, status := range []int{200, 202, 204} {
+			requireUncertain(t, only201, idemclient.ErrStillUncertain, says(status))
+		}
+		requireEnds(t, only201, says(201))
+		requireEnds(t, only201, says(404))
+
 		// An app that gives its problems the status of a success must not be believed.
 		requireUncertain(t, idemclient.Standard(), idemclient.ErrStillUncertain, says(200, "Idempotency-Problem: body_too_large"))
 	})

@@ -31,7 +31,8 @@ type Provider struct {
 	// If it is nil, the server is one of this library, which marks every answer of a guarded route below 500 with
 	// Idempotency-Result or Idempotency-Problem. An answer without a mark may come from a proxy, and the outcome is uncertain
 	// from the first attempt on: [ErrStillUncertain]. So set Definite for a server without this library, and for routes
-	// without guards: [Succeeded], for instance. Then a 4xx to a first attempt is an answer, too.
+	// without guards: [Succeeded], for instance. Then a 4xx to a first attempt is an answer, too. A 2xx that Definite denies
+	// is none: the login page of a proxy, or the 202 of a queue.
 	Definite func(status int, header http.Header) bool
 }
 
