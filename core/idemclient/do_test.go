@@ -32,7 +32,7 @@ func TestKeyOfAnIntent(t *testing.T) {
 		before := r.Header.Clone()
 		res := succeeded(t)(client.Do(t.Context(), "order-7", r))
 		require.Equal(t, "paid", text(t, res))
-		require.Equal(t, idemclient.Result{Attempts: 3}, idemclient.ResultOf(res))
+		require.Equal(t, idemclient.Result{Attempts: 3, Ends: true}, idemclient.ResultOf(res))
 		for i, s := range w.sent {
 			require.Equal(t, w.sent[0].key, s.key)
 			require.Equal(t, fmt.Sprint("Bearer ", i+1), s.token)
@@ -257,7 +257,7 @@ func TestObserveIsToldOfEachAttempt(t *testing.T) {
 			Observe:   func(_ context.Context, a idemclient.Try) { told = append(told, a) },
 		})
 		res := succeeded(t)(pay(t, client, "order-7"))
-		require.Equal(t, idemclient.Result{Attempts: 3, Replayed: true}, idemclient.ResultOf(res))
+		require.Equal(t, idemclient.Result{Attempts: 3, Replayed: true, Ends: true}, idemclient.ResultOf(res))
 		for i := range told {
 			require.Equal(t, i < 2, told[i].Retry)
 			require.Equal(t, i < 2, told[i].Pause > 0)

@@ -25,6 +25,10 @@ type Try struct {
 type Result struct {
 	Attempts int  // of this call; 0 if the response does not come from a Client
 	Replayed bool // the command had been carried out before, and this is the recorded answer (M-3)
+	// Ends says that the answer ends the intent: it is what became of the command, for good. It is false if the command may
+	// be accepted another time: with a fresh token after a 401, say. Then keep the intent, and repeat it. With
+	// [Config].CallerEnds, end the intent only if Ends is true; without it, the client does that.
+	Ends bool
 }
 
 type resultKey struct{}

@@ -426,7 +426,11 @@ func TestWhatEndsAnIntent(t *testing.T) {
 	} {
 		journal := intents.NewMemoryJournal()
 		client := newClient(t, idemclient.Config{Transport: on(test.answer), Journal: journal, MaxAttempts: 1, MaxAnswer: 1000})
-		_, _ = pay(t, client, "order-7")
+		res, err := pay(t, client, "order-7")
+		if failed, ok := errors.AsType[*idemclient.Error](err); ok {
+			res = failed.Response
+		}
+		require.Equal(t, test.ends, idemclient.ResultOf(res).Ends, name)
 		e, err := journal.Begin(t.Context(), intents.Entry{Intent: "order-7"})
 		require.NoError(t, err)
 		require.NotEmpty(t, e.Key)

@@ -38,6 +38,9 @@ func (k *call) send() (*http.Response, error) {
 		k.attempts++
 		a, failure := k.attempt(ctx)
 		o := k.judge(a, failure)
+		if a != nil {
+			Result{Attempts: k.attempts, Replayed: a.replayed, Ends: o.ends}.bear(a.response, k.request)
+		}
 		if !o.again {
 			return k.finish(ctx, a, o)
 		}
@@ -220,7 +223,6 @@ func (k *call) finish(ctx context.Context, a *answer, o outcome) (*http.Response
 	if o.reason != nil || a == nil {
 		return nil, k.fail(a, o.reason, o.cause)
 	}
-	Result{Attempts: k.attempts, Replayed: a.replayed}.bear(a.response, k.request)
 	return a.response, nil
 }
 
@@ -230,7 +232,6 @@ func (k *call) fail(a *answer, reason, cause error) *Error {
 	if a != nil {
 		e.Status, e.Code, e.Operation, e.Outcome = a.response.StatusCode, a.code, a.operation, a.outcome
 		e.RetryAfter, e.Response = a.retryAfter, a.response
-		Result{Attempts: k.attempts, Replayed: a.replayed}.bear(a.response, k.request)
 	}
 	return e
 }

@@ -123,7 +123,7 @@ func TestTheLibrarysOwnServer(t *testing.T) {
 		for _, replayed := range []bool{false, true} {
 			res := succeeded(t)(client.Do(t.Context(), "order-7", payment(t, b.URL+"/v1/payments")))
 			require.Equal(t, http.StatusPaymentRequired, res.StatusCode)
-			require.Equal(t, idemclient.Result{Attempts: 1, Replayed: replayed}, idemclient.ResultOf(res))
+			require.Equal(t, idemclient.Result{Attempts: 1, Replayed: replayed, Ends: true}, idemclient.ResultOf(res))
 		}
 	})
 }
@@ -243,7 +243,7 @@ func TestACommandThatItsTransportSendsTwice(t *testing.T) {
 				entry, _, _ := journal.Find(t.Context(), "order-7")
 				if mark != "" {
 					require.NoError(t, err)
-					require.Equal(t, idemclient.Result{Attempts: 1}, idemclient.ResultOf(res))
+					require.Equal(t, idemclient.Result{Attempts: 1, Ends: true}, idemclient.ResultOf(res))
 					require.True(t, entry.Ended)
 					return
 				}
