@@ -21,7 +21,8 @@ var (
 		"journal with the database that has your rows")
 
 	// ErrNotPending is the error of [Journal.Done] if the intent has ended before, or is not in the journal. Another caller
-	// has written the rows of its outcome: roll back.
+	// has written the rows of its outcome: roll back, and compare your own answer with those rows. If it is a success, and the
+	// rows say that the command was refused, the money has moved: a person must correct the rows.
 	ErrNotPending = errors.New("idem: gormstore: the intent is not pending: it has been ended before, or was never planned")
 )
 

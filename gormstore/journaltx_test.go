@@ -251,6 +251,40 @@ func TestTheLoopHeals(t *testing.T) {
 	require.ErrorContains(t, err2(idemclient.New(idemclient.Config{CallerEnds: true})), "CallerEnds needs a Journal")
 }
 
+// Two loops have the same page. What the first has ended, the second does not send again: the refusal has freed the key, and
+// the server would carry it out although the books say that it was refused.
+//
+// CONTRACT C-6
+func TestALoopWithAnOldPage(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
+		journal, idem, runs := newJournal(t, db), newModule(t, memstore.New(), core.Policy{Recovery: core.Park}), 0
+		bank := &charges{Server: httptest.NewServer(guarded(idem, func(w http.ResponseWriter, r *http.Request) {
+			if runs++; runs == 1 {
+				core.NotApplied(r.Context())
+				w.WriteHeader(http.StatusUnprocessableEntity)
+				return
+			}
+			w.WriteHeader(http.StatusCreated)
+		}))}
+		defer bank.Close()
+		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }))
+		page := try(journal.Pending(t.Context(), "", 10)).ok(t)
+		require.Len(t, page, 1)
+
+		first := journalClient(t, idemclient.Config{Journal: journal, CallerEnds: true})
+		require.NoError(t, bank.charge(t.Context(), first, page[0].Intent))
+		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Done(tx, page[0].Intent) }))
+
+		second := journalClient(t, idemclient.Config{Journal: newJournal(t, db), CallerEnds: true})
+		err := bank.charge(t.Context(), second, page[0].Intent)
+		require.ErrorIs(t, err, idemclient.ErrEnded)
+		e, _ := errors.AsType[*idemclient.Error](err)
+		require.Zero(t, e.Attempts)
+		require.False(t, e.Uncertain)
+		require.Equal(t, 1, runs)
+	})
+}
+
 // Two processes have the answer at once: the rows of one stay.
 //
 // CONTRACT C-6

@@ -132,8 +132,12 @@ func (k *call) open(brought string) error {
 			return k.fail(nil, nil, err)
 		}
 	}
-	if entry.Command != command {
+	switch {
+	case entry.Command != command:
 		return k.fail(nil, ErrKeyReused, errOtherCommand)
+	case entry.Ended && k.client.cfg.CallerEnds:
+		k.uncertain = false // the caller's rows have the outcome
+		return k.fail(nil, ErrEnded, nil)
 	}
 	return nil
 }

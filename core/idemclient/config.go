@@ -40,9 +40,10 @@ type Config struct {
 	// when it is sent again, and may be carried out twice. The same happens to a command that has ended, if its intent comes
 	// again after 10,000 others.
 	Journal intents.Journal
-	// CallerEnds: Do does not end intents in the journal. The caller does, in the transaction of the rows that keep the
-	// command's outcome (gormstore.Journal.Done, C-6). If the process is killed in between, the intent is still pending
-	// afterwards, and the caller repeats it to learn the answer. It needs a Journal.
+	// CallerEnds: Do does not end intents in the journal. The caller does, if [Result].Ends, in the transaction of the rows
+	// that keep the command's outcome (gormstore.Journal.Done, C-6). If the process is killed in between, the intent is still
+	// pending afterwards, and the caller repeats it to learn the answer. An intent that has ended is not sent again:
+	// [ErrEnded]. It needs a Journal.
 	CallerEnds bool
 	// Observe is called after each attempt, in the goroutine of the call. It must be quick. Optional.
 	Observe func(context.Context, Try)

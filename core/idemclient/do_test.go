@@ -273,7 +273,7 @@ func TestObserveIsToldOfEachAttempt(t *testing.T) {
 	require.Zero(t, idemclient.ResultOf(&http.Response{}))
 }
 
-// CONTRACT C-4, C-1
+// CONTRACT C-4, C-1, C-6
 func TestIntentsInTheJournal(t *testing.T) {
 	// Whose first attempt it is knows that nothing was carried out before; a plan before it changes nothing of that.
 	t.Run("the first attempt of a planned intent is certain", func(t *testing.T) {
@@ -282,12 +282,35 @@ func TestIntentsInTheJournal(t *testing.T) {
 		require.False(t, failed(t)(pay(t, client, "order-7")).Uncertain)
 		require.True(t, failed(t)(pay(t, client, "order-7")).Uncertain, "another process may have sent it meanwhile")
 	})
+	t.Run("an intent that its caller has ended", func(t *testing.T) {
+		w, journal := on(says(201, created)), callersJournal{intents.NewMemoryJournal()}
+		client := newClient(t, idemclient.Config{Transport: w, Journal: journal, CallerEnds: true})
+		for range 2 { // its row was not written
+			succeeded(t)(pay(t, client, "order-7"))
+		}
+		require.NoError(t, journal.End(t.Context(), "order-7"))
+		e := failed(t)(pay(t, client, "order-7"))
+		require.ErrorIs(t, e, idemclient.ErrEnded)
+		require.False(t, e.Uncertain, "the caller knows what became of it")
+		require.Zero(t, e.Attempts)
+		ctx, _ := inHandler(t)
+		require.ErrorIs(t, failed(t)(client.Do(ctx, "order-7", payment(t, address))), idemclient.ErrEnded)
+		other := changed(t, func(r *http.Request) { setBody(r, "another command") })
+		require.ErrorIs(t, failed(t)(client.Do(t.Context(), "order-7", other)), idemclient.ErrKeyReused)
+		require.Len(t, w.sent, 2)
+
+		succeeded(t)(pay(t, newClient(t, idemclient.Config{Transport: w, Journal: journal}), "order-7"))
+		require.Len(t, w.sent, 3, "a client that ends its intents itself gets the replay")
+	})
 	t.Run("a journal without a key", func(t *testing.T) {
 		w := on(says(201, created))
 		require.ErrorContains(t, failed(t)(pay(t, newClient(t, idemclient.Config{Transport: w, Journal: keyless{}}), "order-7")), "without a key")
 		require.Empty(t, w.sent)
 	})
 }
+
+// callersJournal is a journal in which callers end their intents.
+type callersJournal struct{ *intents.MemoryJournal }
 
 type keyless struct{ *brokenJournal }
 

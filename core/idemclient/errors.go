@@ -19,6 +19,9 @@ var (
 	// ErrNotCommitted: the handler has planned the intent in a transaction that has not committed or was rolled back. Send
 	// the command after COMMIT.
 	ErrNotCommitted = errors.New("idem: the intent was planned in a transaction that has not committed; send it after COMMIT")
+	// ErrEnded: with Config.CallerEnds, the caller has ended the intent before: the outcome is in its rows. It is not sent
+	// again, because a server that has refused it may have freed its key, and would carry it out now.
+	ErrEnded = errors.New("idem: the intent has ended; its outcome is in the rows of the caller that has ended it")
 	// ErrNotRewindable: the request's body could be sent only once. Give the request a GetBody, as http.NewRequest does for
 	// bytes.Reader, bytes.Buffer and strings.Reader, or set Config.MaxBuffer.
 	ErrNotRewindable = errors.New("idem: the body cannot be rewound for a second attempt: the request has no GetBody")
