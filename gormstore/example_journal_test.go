@@ -103,41 +103,55 @@ func newRemittances(db *gorm.DB, bank string, network http.RoundTripper) remitta
 }
 
 // send sends what has no answer yet: at the start of the app, and after a commit. Any number of processes may.
-func (s remittances) send(ctx context.Context) error {
-	pending, err := s.journal.Pending(ctx, "", 100)
+func (s remittances) send(ctx context.Context) (failed error) {
+	for last := ""; ; {
+		pending, err := s.journal.Pending(ctx, last, 100)
+		if err != nil || len(pending) == 0 {
+			return errors.Join(failed, err)
+		}
+		for _, entry := range pending { // one that fails does not stop the others
+			failed = errors.Join(failed, s.sendOne(ctx, entry.Intent))
+			last = entry.Intent
+		}
+	}
+}
+
+func (s remittances) sendOne(ctx context.Context, intent string) error {
+	var row Remittance
+	if err := s.db.Take(&row, strings.TrimPrefix(intent, "remittance/")).Error; err != nil {
+		return err
+	}
+	// The request is made of your own rows, the same each time.
+	body := strings.NewReader(fmt.Sprintf(`{"amount":%q}`, row.Amount))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.bank+"/v1/payments", body)
 	if err != nil {
 		return err
 	}
-	for _, entry := range pending {
-		var row Remittance
-		if err := s.db.Take(&row, strings.TrimPrefix(entry.Intent, "remittance/")).Error; err != nil {
+	res, err := s.client.Do(ctx, intent, r)
+	switch {
+	case errors.Is(err, idemclient.ErrEnded):
+		return nil // by another process, which has written the row
+	case err != nil:
+		return err // later, under the same key: see the table of docs/client.md
+	}
+	_ = res.Body.Close() // it is in memory
+	if !idemclient.ResultOf(res).Ends {
+		return fmt.Errorf("%s: %d", intent, res.StatusCode) // later, with a fresh token for instance
+	}
+	fmt.Printf("%s: %d replayed: %t\n", intent, res.StatusCode, idemclient.ResultOf(res).Replayed)
+	err = s.db.Transaction(func(tx *gorm.DB) error { // the outcome commits with your rows
+		if err := tx.Model(&row).Update("status", res.StatusCode).Error; err != nil {
 			return err
 		}
-		// The request is made of your own rows, the same each time.
-		body := strings.NewReader(fmt.Sprintf(`{"amount":%q}`, row.Amount))
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.bank+"/v1/payments", body)
-		if err != nil {
-			return err
-		}
-		res, err := s.client.Do(ctx, entry.Intent, r)
-		if err != nil {
-			return err // later, under the same key: see the table of docs/client.md
-		}
-		if err := res.Body.Close(); err != nil {
-			return err
-		}
-		fmt.Printf("%s: %d replayed: %t\n", entry.Intent, res.StatusCode, idemclient.ResultOf(res).Replayed)
-		err = s.db.Transaction(func(tx *gorm.DB) error { // the outcome commits with your rows
-			if err := tx.Model(&row).Update("status", res.StatusCode).Error; err != nil {
-				return err
-			}
-			return s.journal.Done(tx, entry.Intent)
-		})
-		if err != nil && !errors.Is(err, gormstore.ErrNotPending) { // else another process has booked it
-			return err
+		return s.journal.Done(tx, intent)
+	})
+	if errors.Is(err, gormstore.ErrNotPending) { // another process was faster, and sent the same command
+		err = s.db.Take(&row).Error
+		if paid := res.StatusCode < 300; err == nil && paid && row.Status != res.StatusCode {
+			err = fmt.Errorf("ALARM: %s: the bank has paid, and the row says %d", intent, row.Status)
 		}
 	}
-	return nil
+	return err
 }
 
 // exampleBank has one guarded route.
