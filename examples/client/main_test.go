@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"gorm.io/gorm"
 
 	"github.com/auth19/idem/internal/apptest"
 	"github.com/auth19/idem/internal/cutproxy"
@@ -59,6 +62,27 @@ func TestGoOn(t *testing.T) {
 	require.NoError(t, run(t.Context(), append(args, "-intents", "10"), &out), &out)
 	require.Equal(t, 310, row(t, out.String(), "intents"))
 	require.Equal(t, 310, row(t, out.String(), "ledger entries"))
+}
+
+// Another process has ended the purchase. It is not paid again, and if it was paid all the same, the rows must say so.
+//
+// CONTRACT C-6
+func TestPurchaseThatHasEnded(t *testing.T) {
+	app := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("nothing is sent") }))
+	defer app.Close()
+	o := options{url: app.URL, journal: filepath.Join(t.TempDir(), "client.db")}
+	p, err := openPayer(t.Context(), o, http.DefaultTransport)
+	require.NoError(t, err)
+	defer p.close()
+	require.NoError(t, p.plan(1))
+	bought, err := p.planned()
+	require.NoError(t, err)
+	require.NoError(t, p.db.Transaction(func(tx *gorm.DB) error { return p.journal.Done(tx, bought[0].Order) }))
+
+	require.NoError(t, p.pay(t.Context(), bought[0].Order))
+	require.ErrorContains(t, p.book(t.Context(), bought[0]), "the purchase has ended without that")
+	require.NoError(t, p.db.Model(&bought[0]).Update("paid", true).Error)
+	require.NoError(t, p.book(t.Context(), bought[0]))
 }
 
 // onProgress calls fn when something is paid.

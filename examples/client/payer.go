@@ -176,11 +176,16 @@ func (p *payer) pay(ctx context.Context, intent string) error {
 		return err
 	}
 	response, err := p.client.Do(ctx, intent, request)
-	if err != nil {
+	switch {
+	case errors.Is(err, idemclient.ErrEnded):
+		return nil // another process has booked it
+	case err != nil:
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusCreated { // a definite refusal; a shop would cancel the order
+	// Anything else stays pending. A shop would cancel the order, and end its intent, after a refusal for which
+	// idemclient.ResultOf(response).Ends is true.
+	if response.StatusCode != http.StatusCreated {
 		return fmt.Errorf("%s: the app answers %s", intent, response.Status)
 	}
 	if err := p.book(ctx, bought); err != nil {
@@ -199,8 +204,11 @@ func (p *payer) book(ctx context.Context, bought purchase) error {
 		}
 		return p.journal.Done(tx, bought.Order)
 	})
-	if errors.Is(err, gormstore.ErrNotPending) {
-		return nil // another process has booked it
+	if errors.Is(err, gormstore.ErrNotPending) { // another process was faster, and should have booked the same
+		err = p.db.WithContext(ctx).Take(&bought).Error
+		if err == nil && !bought.Paid {
+			err = fmt.Errorf("%s: the app has been paid, and the purchase has ended without that", bought.Order)
+		}
 	}
 	return err
 }
