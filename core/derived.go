@@ -37,10 +37,8 @@ func DeriveCall(ctx context.Context, name string) (DerivedKey, error) {
 	if step := attemptctx.StepFrom(ctx); step != nil {
 		return DerivedKey(step.Key).DeriveCall(name), nil
 	}
-	if calls.MayLeave != nil {
-		if err := calls.MayLeave(); err != nil {
-			return DerivedKey{}, err
-		}
+	if err := attemptctx.MayLeave(ctx); err != nil {
+		return DerivedKey{}, err
 	}
 	return ID(calls.Origin).DeriveCall(name), nil
 }
@@ -63,6 +61,9 @@ func callsOf(ctx context.Context) (*attemptctx.Calls, error) {
 // The outcome of each call is uncertain until there is an answer to it, because the message may have been delivered before.
 func WithMessage(ctx context.Context, message ID) (handlers context.Context, end func()) {
 	calls := &attemptctx.Calls{Origin: message, Again: true, Life: ctx}
+	if around := attemptctx.CallsFrom(ctx); around != nil {
+		calls.MayLeave = around.MayLeave // a message that has joined a step commits with it
+	}
 	outside := attemptctx.WithStep(ctx, nil) // calls of an inbox inside a step are the message's, not the step's
 	return attemptctx.WithCalls(outside, calls), calls.End
 }

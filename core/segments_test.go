@@ -269,13 +269,23 @@ func TestCheckpoints(t *testing.T) {
 			_, err := core.Step(ctx, "1", func(ctx context.Context) (int, error) {
 				_, err := core.DeriveEvent(ctx, "booked")
 				require.NoError(t, err)
-				_, err = core.DeriveCall(ctx, "inside")
-				require.ErrorContains(t, err, "before the rows of the steps before it are durable")
+				joined, end := core.WithMessage(ctx, core.ID{1})
+				defer end()
+				for _, ctx := range []context.Context{ctx, joined} {
+					_, err = core.DeriveCall(ctx, "inside")
+					require.ErrorContains(t, err, "before the rows of the steps before it are durable")
+				}
 				return 0, nil
 			})
 			require.NoError(t, err)
 			require.ErrorContains(t, derive(), "make it in a core.Call, or after a core.Checkpoint")
+			message, end := core.WithMessage(ctx, core.ID{1})
+			defer end()
+			_, err = core.DeriveCall(message, "of a message")
+			require.ErrorContains(t, err, "make it in a core.Call, or after a core.Checkpoint")
 			require.NoError(t, core.Checkpoint(ctx))
+			_, err = core.DeriveCall(message, "of a message")
+			require.NoError(t, err)
 			require.NoError(t, derive())
 			return http.StatusCreated, core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
 				_, err := core.DeriveCall(ctx, "mail")

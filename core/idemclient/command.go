@@ -70,6 +70,8 @@ func (c *Client) prepare(r *http.Request, intent string) (*call, error) {
 		}
 		if derived = !planned; derived {
 			k.uncertain = mayHaveCalled(ctx, calls, intent)
+		} else if err := attemptctx.MayLeave(ctx); err != nil {
+			return nil, k.fail(nil, err, nil)
 		}
 	}
 	var err error

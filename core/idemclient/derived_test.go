@@ -241,6 +241,49 @@ func TestCallsOfOneHandler(t *testing.T) {
 	})
 }
 
+// What a Resume handler calls about must be durable before it leaves, under whatever key.
+//
+// CONTRACT X-17, C-5
+func TestAPlannedIntentDoesNotLeaveBeforeTheSteps(t *testing.T) {
+	w, client := onWire(t, says(201, created))
+	for _, intent := range []string{"order-7", "order-8", "order-9", "order-10"} {
+		planned(t)(client.Key(t.Context(), intent))
+	}
+	var kept context.Context
+	shop := newBank(t, core.Config{Policy: core.Policy{Recovery: core.Resume}}, func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		kept = context.WithoutCancel(ctx)
+		send := func(ctx context.Context, intent string) error {
+			_, err := client.Do(ctx, intent, payment(t, address))
+			return err
+		}
+		step := func(name string) {
+			_, err := core.Step(ctx, name, func(ctx context.Context) (int, error) {
+				require.ErrorContains(t, send(ctx, "order-7"), "before the rows of the steps before it are durable")
+				return 0, nil
+			})
+			require.NoError(t, err)
+		}
+		require.NoError(t, send(ctx, "order-8"))
+		step("1")
+		e := failed(t)(client.Do(ctx, "order-7", payment(t, address)))
+		require.ErrorContains(t, e, "make it in a core.Call, or after a core.Checkpoint")
+		require.Zero(t, e.Attempts)
+		require.NoError(t, core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
+			return send(ctx, "order-7")
+		}))
+		step("2")
+		require.NoError(t, core.Checkpoint(ctx))
+		require.NoError(t, send(ctx, "order-9"))
+		step("3")
+		w.WriteHeader(http.StatusCreated)
+	})
+	outer := newClient(t, idemclient.Config{Transport: ownTransport(t), MaxAttempts: 1})
+	succeeded(t)(outer.Do(t.Context(), "outer", payment(t, shop.URL+"/v1/orders")))
+	require.Len(t, w.sent, 3)
+	succeeded(t)(client.Do(kept, "order-10", payment(t, address)))
+}
+
 // CONTRACT C-5
 func TestAttemptsThatAreOver(t *testing.T) {
 	// A handler that leaves a goroutine behind: its call has no operation any more that would ask for it again.

@@ -76,6 +76,16 @@ func (c *Calls) Over() error {
 	return nil
 }
 
+// MayLeave is why no call may be made with ctx now: what stands before it in the handler is not durable. A provider
+// step has made that durable, and where the handler has returned, the call is not its own any more.
+func MayLeave(ctx context.Context) error {
+	c := CallsFrom(ctx)
+	if c == nil || c.MayLeave == nil || c.ended.Load() || StepFrom(ctx) != nil {
+		return nil
+	}
+	return c.MayLeave()
+}
+
 // Step is the provider step that a context belongs to.
 type Step struct {
 	Key   [sha256.Size]byte // calls inside the step derive their keys from it
