@@ -25,9 +25,9 @@ const (
 // Config says how a [Client] sends. The zero value is ready.
 type Config struct {
 	// Transport sends one attempt, default [http.DefaultTransport]. It must not follow redirects, and must not retry.
-	// net/http does retry, with the same key, if a reused connection breaks; then the outcome counts as uncertain. A
-	// transport that wraps another one must pass the request's context on, because otherwise the client does not notice such
-	// a retry.
+	// net/http does retry, with the same key, if a reused connection breaks, and over HTTP/2 if the server refuses or resets
+	// the request; then the outcome counts as uncertain. A transport that wraps another one must pass the request's context
+	// on, because otherwise the client does not notice such a retry.
 	Transport http.RoundTripper
 	// Provider says how the server takes keys, default [Standard].
 	Provider Provider

@@ -2,10 +2,12 @@ package idemclient_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"sync"
 	"testing"
@@ -22,7 +24,7 @@ const (
 
 	endStream, endHeaders = 1, 4
 
-	refusedStream, internalError = 7, 2
+	protocolError, internalError, refusedStream = 1, 2, 7
 )
 
 // http2Server answers each stream with the next of its answers, the last one again and again. It speaks HTTP/2 by hand,
@@ -37,10 +39,13 @@ type http2Server struct {
 	open    sync.WaitGroup
 }
 
-func newHTTP2Server(t *testing.T, answers ...func(c net.Conn, stream uint32)) *http2Server {
+func newHTTP2Server(t *testing.T, secure *tls.Config, answers ...func(c net.Conn, stream uint32)) *http2Server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
+	if secure != nil {
+		listener = tls.NewListener(listener, secure)
+	}
 	s := &http2Server{Listener: listener, answers: answers}
 	s.open.Go(func() {
 		for {
@@ -103,17 +108,21 @@ func send(c net.Conn, kind, flags byte, stream uint32, payload []byte) {
 	_, _ = c.Write(append(binary.BigEndian.AppendUint32(frame, stream), payload...))
 }
 
-// answers201 is an answer of a server of this library.
-func answers201(c net.Conn, stream uint32) {
-	block := []byte{0x08, 3, '2', '0', '1'} // :status
-	for _, s := range []string{"\x00", "idempotency-result", "created"} {
-		if s != "\x00" {
-			block = append(block, byte(len(s)))
-		}
-		block = append(block, s...)
+// marked is an answer of a server of this library.
+func marked(status, name, value string) func(net.Conn, uint32) {
+	block := append([]byte{0x08, 3}, status...)
+	block = append(block, 0x00)
+	for _, s := range []string{name, value} {
+		block = append(append(block, byte(len(s))), s...)
 	}
-	send(c, frameHeaders, endStream|endHeaders, stream, block)
+	return func(c net.Conn, stream uint32) { send(c, frameHeaders, endStream|endHeaders, stream, block) }
 }
+
+var (
+	answers201 = marked("201", "idempotency-result", "created")
+	// A refusal of this attempt alone, which says nothing about another one.
+	refuses400 = marked("400", "idempotency-problem", "key_invalid")
+)
 
 // says404 is an answer of somebody on the way.
 func says404(c net.Conn, stream uint32) {
@@ -130,17 +139,20 @@ func resets(code uint32) func(net.Conn, uint32) {
 func goesAway(last func(stream uint32) uint32) func(net.Conn, uint32) {
 	return func(c net.Conn, stream uint32) {
 		send(c, frameGoAway, 0, 0, binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, last(stream)), 0))
-		_ = c.(*net.TCPConn).CloseWrite()
+		_ = c.(interface{ CloseWrite() error }).CloseWrite()
 	}
 }
 
-// Over HTTP/2 a server says of some requests that it has not touched them. The transport sends those again by itself, with
-// their key; of all others the client knows that they may have been carried out.
+// The transport sends some requests again by itself, with their key: those of which a server says that it has not touched
+// them, and those after a protocol error, which says nothing of the kind. The client does not see which it was, and so all
+// of them may have been carried out.
 //
 // CONTRACT C-1, C-2, C-4
 func TestHTTP2(t *testing.T) {
 	before := func(stream uint32) uint32 { return stream - 1 }
 	with := func(stream uint32) uint32 { return stream }
+	certified := httptest.NewTLSServer(nil)
+	defer certified.Close()
 	for name, test := range map[string]struct {
 		answers  []func(net.Conn, uint32)
 		streams  int
@@ -152,41 +164,49 @@ func TestHTTP2(t *testing.T) {
 		"goes away before it":      {[]func(net.Conn, uint32){goesAway(before), answers201}, 2, 1, nil},
 		"goes away with it":        {[]func(net.Conn, uint32){goesAway(with), answers201}, 2, 2, nil},
 		"reset":                    {[]func(net.Conn, uint32){resets(internalError), answers201}, 2, 2, nil},
+		"protocol error":           {[]func(net.Conn, uint32){resets(protocolError), answers201}, 2, 1, nil},
 		"goes away with it, 404":   {[]func(net.Conn, uint32){goesAway(with), says404}, 2, 2, idemclient.ErrStillUncertain},
 		"reset, 404":               {[]func(net.Conn, uint32){resets(internalError), says404}, 2, 2, idemclient.ErrStillUncertain},
 		"reset, refused, then 404": {[]func(net.Conn, uint32){resets(internalError), resets(refusedStream), says404}, 3, 2, idemclient.ErrStillUncertain},
 		"refused, reset, then 404": {[]func(net.Conn, uint32){resets(refusedStream), resets(internalError), says404}, 3, 2, idemclient.ErrStillUncertain},
+		"protocol error, 400":      {[]func(net.Conn, uint32){resets(protocolError), refuses400}, 2, 1, idemclient.ErrStillUncertain},
 	} {
-		t.Run(name, func(t *testing.T) {
-			server := newHTTP2Server(t, test.answers...)
-			transport := &http.Transport{Protocols: new(http.Protocols)}
-			transport.Protocols.SetUnencryptedHTTP2(true)
-			client := newClient(t, idemclient.Config{Transport: transport, FirstPause: time.Millisecond, MaxAttempts: 5})
+		for scheme, secure := range map[string]*tls.Config{
+			"http": nil, "https": {Certificates: certified.TLS.Certificates, NextProtos: []string{"h2"}},
+		} {
+			t.Run(name+" "+scheme, func(t *testing.T) {
+				server := newHTTP2Server(t, secure, test.answers...)
+				transport := certified.Client().Transport.(*http.Transport).Clone()
+				transport.Protocols = new(http.Protocols)
+				transport.Protocols.SetUnencryptedHTTP2(true)
+				transport.Protocols.SetHTTP2(true)
+				client := newClient(t, idemclient.Config{Transport: transport, FirstPause: time.Millisecond, MaxAttempts: 5})
 
-			var keys []string
-			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{WroteHeaderField: func(name string, value []string) {
-				if name == "idempotency-key" {
-					keys = append(keys, value...)
+				var keys []string
+				ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{WroteHeaderField: func(name string, value []string) {
+					if name == "idempotency-key" {
+						keys = append(keys, value...)
+					}
+				}})
+				res, err := client.Do(ctx, "order-7", payment(t, scheme+"://"+server.Addr().String()))
+				if test.want == nil {
+					require.NoError(t, err)
+					require.Equal(t, http.StatusCreated, res.StatusCode)
+					require.Equal(t, test.attempts, idemclient.ResultOf(res).Attempts)
+				} else {
+					e := failed(t)(res, err)
+					require.ErrorIs(t, e, test.want)
+					require.True(t, e.Uncertain)
+					require.Equal(t, test.attempts, e.Attempts)
 				}
-			}})
-			res, err := client.Do(ctx, "order-7", payment(t, "http://"+server.Addr().String()))
-			if test.want == nil {
-				require.NoError(t, err)
-				require.Equal(t, http.StatusCreated, res.StatusCode)
-				require.Equal(t, test.attempts, idemclient.ResultOf(res).Attempts)
-			} else {
-				e := failed(t)(res, err)
-				require.ErrorIs(t, e, test.want)
-				require.True(t, e.Uncertain)
-				require.Equal(t, test.attempts, e.Attempts)
-			}
-			require.Len(t, keys, test.streams)
-			for _, key := range keys {
-				require.Equal(t, keys[0], key)
-			}
-			transport.CloseIdleConnections()
-			server.stop(t)
-		})
+				require.Len(t, keys, test.streams)
+				for _, key := range keys {
+					require.Equal(t, keys[0], key)
+				}
+				transport.CloseIdleConnections()
+				server.stop(t)
+			})
+		}
 	}
 }
 
@@ -195,7 +215,7 @@ func TestHTTP2(t *testing.T) {
 // CONTRACT C-4
 func TestHTTP2ThatRefusesEverything(t *testing.T) {
 	ctx, giveUp := context.WithCancel(t.Context())
-	server := newHTTP2Server(t, resets(refusedStream), func(c net.Conn, stream uint32) {
+	server := newHTTP2Server(t, nil, resets(refusedStream), func(c net.Conn, stream uint32) {
 		resets(refusedStream)(c, stream)
 		giveUp()
 	})

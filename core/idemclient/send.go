@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"slices"
@@ -129,28 +128,22 @@ func (k *call) copy(ctx context.Context, p *progress) (*http.Request, error) {
 }
 
 // progress is how far an attempt has come, as its transport reports.
-type progress struct{ dialed, connected, http1, wrote, twice, read atomic.Bool }
+type progress struct{ dialed, connected, wrote, twice, read atomic.Bool }
 
-// trace also notes when HTTP/1 sends the command twice: if a reused connection breaks, net/http sends the request again on
-// another one by itself, because it has an Idempotency-Key. The server may have carried out the first one (C-4). HTTP/2
-// repeats a request only if the server says that it has not processed it.
+// trace also notes when net/http sends the command twice by itself. Over HTTP/1 it does if a reused connection breaks,
+// because the request has an Idempotency-Key; over HTTP/2 if the server refuses the request, or resets it for a protocol
+// error. It does not tell which it was, and the server may have carried out the first one (C-4).
 func (p *progress) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GetConn: func(string) { p.dialed.Store(true) },
-		GotConn: func(got httptrace.GotConnInfo) {
+		GotConn: func(httptrace.GotConnInfo) {
 			p.connected.Store(true)
-			p.http1.Store(!isHTTP2(got.Conn))
 			if p.wrote.Load() {
 				p.twice.Store(true)
 			}
 		},
-		WroteHeaders: func() { p.wrote.Store(p.http1.Load()) },
+		WroteHeaders: func() { p.wrote.Store(true) },
 	}
-}
-
-func isHTTP2(conn net.Conn) bool {
-	secure, ok := conn.(*tls.Conn)
-	return ok && secure.ConnectionState().NegotiatedProtocol == "h2"
 }
 
 // reachedNobody reports that there was no connection for the request. A transport that is not net/http's may use several
