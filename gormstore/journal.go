@@ -76,10 +76,15 @@ func (j *Journal) Begin(ctx context.Context, e intents.Entry) (intents.Entry, er
 		return intents.Entry{}, err
 	}
 	var version, sum, by any // NULL
-	if e.Command.Version != 0 {
-		version, sum, by = e.Command.Version, e.Command.Sum[:], []byte(rand.Text())
-	}
 	brought := e.Key != ""
+	if e.Command.Version != 0 {
+		version, sum = e.Command.Version, e.Command.Sum[:]
+	}
+	// Whoever writes begun_by first knows that nothing was sent before. The caller that brings its own key takes that place,
+	// also without a command: nobody knows what was sent with the key.
+	if version != nil || brought {
+		by = []byte(rand.Text())
+	}
 	if !brought {
 		e.Key = j.keyOf(e.Intent)
 	}

@@ -180,6 +180,11 @@ func TestJournalKnowsTheFirst(t *testing.T) {
 		}
 		e := try(journal.Begin(t.Context(), entryOf(t, "with a key of the caller's", 1))).ok(t)
 		require.False(t, e.First)
+		// Nor if an earlier process had brought the key: nobody knows what was sent with it before.
+		require.NoError(t, err2(journal.Begin(t.Context(), entryOf(t, "with a key of an earlier caller's", 0))))
+		later := intents.Entry{Intent: "with a key of an earlier caller's", Command: store.CommandHash{Version: 1}}
+		e = try(newJournal(t, db).Begin(t.Context(), later)).ok(t)
+		require.False(t, e.First)
 		e = try(journal.Begin(t.Context(), intents.Entry{Intent: "only its key is asked for"})).ok(t)
 		require.False(t, e.First)
 		require.Len(t, e.Key, 36)

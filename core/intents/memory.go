@@ -28,7 +28,8 @@ type MemoryJournal struct {
 
 type memoryEntry struct {
 	Entry
-	begun time.Time
+	brought bool // a caller has brought its key, and may have used it before
+	begun   time.Time
 }
 
 var _ Journal = (*MemoryJournal)(nil)
@@ -55,12 +56,13 @@ func (j *MemoryJournal) Begin(_ context.Context, e Entry) (Entry, error) {
 		there = &memoryEntry{Entry: Entry{Intent: e.Intent, Key: e.Key}}
 		j.entries[e.Intent] = there
 	}
+	there.brought = there.brought || brought
 	first := there.Command == (store.CommandHash{}) && e.Command != (store.CommandHash{})
 	if first {
 		there.Command, there.begun = e.Command, time.Now()
 	}
 	found := there.found()
-	found.First = first && !brought
+	found.First = first && !there.brought
 	return found, nil
 }
 

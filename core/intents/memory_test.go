@@ -5,7 +5,25 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core/store"
 )
+
+// Nobody knows what was sent before with a key that a caller has brought, also in the calls after that.
+//
+// CONTRACT C-4
+func TestMemoryJournalKnowsTheFirst(t *testing.T) {
+	j, command := NewMemoryJournal(), store.CommandHash{Version: 1}
+	for intent, key := range map[string]string{"brought": "a-key", "made": ""} {
+		_, err := j.Begin(t.Context(), Entry{Intent: intent, Key: key})
+		require.NoError(t, err)
+		for _, first := range []bool{key == "", false} {
+			e, err := j.Begin(t.Context(), Entry{Intent: intent, Command: command})
+			require.NoError(t, err)
+			require.Equal(t, first, e.First, intent)
+		}
+	}
+}
 
 func TestMemoryJournalForgetsOnlyWhatHasEnded(t *testing.T) {
 	j := NewMemoryJournal()
