@@ -134,7 +134,7 @@ func (k *call) judge(a *answer, failure error) outcome {
 	case status == http.StatusTooEarly, status == http.StatusTooManyRequests:
 		k.uncertain = k.uncertain || k.doubt(a) != nil
 		return outcome{again: true}
-	case a.unknown && (status < http.StatusInternalServerError || a.retryAfter == 0):
+	case a.unknown && (status < http.StatusInternalServerError || a.response.Header.Get("Retry-After") == ""):
 		return outcome{reason: ErrOutcomeUnknown} // with Retry-After a repeat continues the operation
 	case status >= http.StatusInternalServerError: // also the statuses that proxies invent, up to 599
 		k.uncertain = true

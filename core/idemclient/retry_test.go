@@ -39,6 +39,7 @@ func TestWhatIsRetried(t *testing.T) {
 		"503 commit_unconfirmed":      problem(core.CodeCommitUnconfirmed, "Idempotency-Result: unknown"),
 		"500 that a repeat continues": says(500, "Idempotency-Result: unknown", "Retry-After: 1"),
 		"502 that a repeat continues": says(502, "Idempotency-Result: unknown", "Retry-After: 1"),
+		"503 that continues at once":  says(503, "Idempotency-Result: unknown", "Retry-After: 0"),
 		"503 rolled_back":             problem(core.CodeRolledBack),
 		"429 too_many_open":           busy,
 		"504":                         says(504),
