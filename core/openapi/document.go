@@ -31,8 +31,8 @@ const extension = "x-idempotency"
 
 // Document returns what the guards add to the description of the app's API, as maps and slices like those that
 // encoding/json decodes, but with whole numbers: "paths" with the key's header and the problems of every guarded route in
-// the table, "components" that the paths refer to, and Fern's "x-fern-idempotency-headers". Each operation has "x-idempotency", its policy for other
-// generators: see the package. It is valid for OpenAPI 3.0 and 3.1. With "openapi"
+// the table, "components" that the paths refer to, and Fern's "x-fern-idempotency-headers". Each operation has
+// "x-idempotency", its policy for other generators: see the package. It is valid for OpenAPI 3.0 and 3.1. With "openapi"
 // and "info" added, it is a complete document. To add it to a document of your own, see the example.
 //
 // Path patterns are written in OpenAPI's form: "/v1/payments/:id" and "/v1/payments/{id...}" become "/v1/payments/{id}".
