@@ -131,8 +131,11 @@ func (s remittances) sendOne(ctx context.Context, intent string) error {
 	switch {
 	case errors.Is(err, idemclient.ErrEnded):
 		return nil // by another process, which has written the row
-	case err != nil:
-		return err // later, under the same key: see the table of docs/client.md
+	case err != nil: // later, under the same key: see the table of docs/client.md
+		if s.db.Take(&row).Error == nil && row.Status >= 300 { // another process has ended it meanwhile
+			err = fmt.Errorf("ALARM: %s: the bank may have paid, and the row says %d: %w", intent, row.Status, err)
+		}
+		return err
 	}
 	_ = res.Body.Close() // it is in memory
 	if !idemclient.ResultOf(res).Ends {
@@ -147,7 +150,7 @@ func (s remittances) sendOne(ctx context.Context, intent string) error {
 	})
 	if errors.Is(err, gormstore.ErrNotPending) { // another process was faster, and sent the same command
 		err = s.db.Take(&row).Error
-		if paid := res.StatusCode < 300; err == nil && paid && row.Status != res.StatusCode {
+		if paid := res.StatusCode < 300; err == nil && paid && row.Status >= 300 {
 			err = fmt.Errorf("ALARM: %s: the bank has paid, and the row says %d", intent, row.Status)
 		}
 	}

@@ -185,6 +185,13 @@ func TestJournalKnowsTheFirst(t *testing.T) {
 		later := intents.Entry{Intent: "with a key of an earlier caller's", Command: store.CommandHash{Version: 1}}
 		e = try(newJournal(t, db).Begin(t.Context(), later)).ok(t)
 		require.False(t, e.First)
+		// But where another key than the intent's was brought, nothing was sent.
+		refused := intents.Entry{Intent: "another key was refused"}
+		require.NoError(t, err2(journal.Begin(t.Context(), refused)))
+		refused.Key = "another"
+		require.NoError(t, err2(journal.Begin(t.Context(), refused)))
+		refused.Key, refused.Command = "", store.CommandHash{Version: 1}
+		require.True(t, try(journal.Begin(t.Context(), refused)).ok(t).First)
 		e = try(journal.Begin(t.Context(), intents.Entry{Intent: "only its key is asked for"})).ok(t)
 		require.False(t, e.First)
 		require.Len(t, e.Key, 36)

@@ -2,6 +2,7 @@ package gormstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -114,4 +115,47 @@ func TestLoopsOfTheExampleAtOnce(t *testing.T) {
 		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 		bank.Close()
 	}
+}
+
+// A process has its command carried out, and loses the answer, while another one ends the intent with a refusal: the bank has
+// freed the key.
+//
+// CONTRACT C-4, C-6
+func TestLoopWhoseAnswerIsLost(t *testing.T) {
+	db := freshSQLite(t)(t)
+	idem, runs := newModule(t, memstore.New(), core.Policy{Recovery: core.Park}), 0
+	bank := httptest.NewServer(guarded(idem, func(w http.ResponseWriter, r *http.Request) {
+		if runs++; runs == 1 {
+			core.NotApplied(r.Context())
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+	}))
+	t.Cleanup(func() {
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+		bank.Close()
+	})
+	_, status := plannedRemittances(t, db, bank.URL, 1)
+	asked, ended, result := make(chan struct{}), make(chan struct{}), make(chan error)
+	ctx, giveUp := context.WithCancel(t.Context())
+	second := newRemittances(db, bank.URL, network(func(r *http.Request) (*http.Response, error) {
+		close(asked)
+		<-ended
+		if res, err := http.DefaultTransport.RoundTrip(r); err == nil { // 201
+			_ = res.Body.Close()
+		}
+		giveUp()
+		return nil, errors.New("the connection broke")
+	}))
+	first := newRemittances(db, bank.URL, network(func(r *http.Request) (*http.Response, error) {
+		go func() { result <- second.sendOne(ctx, "remittance/1") }()
+		<-asked
+		return http.DefaultTransport.RoundTrip(r)
+	}))
+	require.NoError(t, first.send(t.Context()))
+	close(ended)
+	require.ErrorContains(t, <-result, "ALARM: remittance/1: the bank may have paid, and the row says 422")
+	require.Equal(t, 2, runs)
+	require.Equal(t, http.StatusUnprocessableEntity, status(1))
 }

@@ -280,7 +280,7 @@ func TestALoopWithAnOldPage(t *testing.T) {
 		require.ErrorIs(t, err, idemclient.ErrEnded)
 		e, _ := errors.AsType[*idemclient.Error](err)
 		require.Zero(t, e.Attempts)
-		require.False(t, e.Uncertain)
+		require.True(t, e.Uncertain)
 		require.Equal(t, 1, runs)
 	})
 }

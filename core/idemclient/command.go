@@ -55,10 +55,7 @@ func (c *Client) prepare(r *http.Request, intent string) (*call, error) {
 	// Until it is known what was done under this name, another call or process may have carried it out (C-4).
 	k := &call{client: c, request: r, intent: intent, uncertain: true}
 	ctx := r.Context()
-	switch {
-	case r.URL == nil || r.URL.Host == "":
-		return nil, k.fail(nil, nil, errNoHost)
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return nil, k.fail(nil, ErrGivenUp, context.Cause(ctx))
 	}
 	calls := attemptctx.CallsFrom(ctx)
@@ -73,6 +70,9 @@ func (c *Client) prepare(r *http.Request, intent string) (*call, error) {
 		} else if err := attemptctx.MayLeave(ctx); err != nil {
 			return nil, k.fail(nil, err, nil)
 		}
+	}
+	if r.URL == nil || r.URL.Host == "" {
+		return nil, k.fail(nil, nil, errNoHost)
 	}
 	var err error
 	if k.body, err = readBody(r, c.cfg.MaxBuffer); err != nil {
@@ -138,7 +138,6 @@ func (k *call) open(brought string) error {
 	case entry.Command != command:
 		return k.fail(nil, ErrKeyReused, errOtherCommand)
 	case entry.Ended && k.client.cfg.CallerEnds:
-		k.uncertain = false // the caller's rows have the outcome
 		return k.fail(nil, ErrEnded, nil)
 	}
 	return nil

@@ -43,7 +43,7 @@ type Config struct {
 	// CallerEnds: Do does not end intents in the journal. The caller does, if [Result].Ends, in the transaction of the rows
 	// that keep the command's outcome (gormstore.Journal.Done, C-6). If the process is killed in between, the intent is still
 	// pending afterwards, and the caller repeats it to learn the answer. An intent that has ended is not sent again:
-	// [ErrEnded]. It needs a Journal.
+	// [ErrEnded]. It needs a Journal, whose clients must all have the same CallerEnds.
 	CallerEnds bool
 	// Observe is called after each attempt, in the goroutine of the call. It must be quick. Optional.
 	Observe func(context.Context, Try)

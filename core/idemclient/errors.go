@@ -19,8 +19,10 @@ var (
 	// ErrNotCommitted: the handler has planned the intent in a transaction that has not committed or was rolled back. Send
 	// the command after COMMIT.
 	ErrNotCommitted = errors.New("idem: the intent was planned in a transaction that has not committed; send it after COMMIT")
-	// ErrEnded: with Config.CallerEnds, the caller has ended the intent before: the outcome is in its rows. It is not sent
-	// again, because a server that has refused it may have freed its key, and would carry it out now.
+	// ErrEnded: with Config.CallerEnds, a caller has ended the intent before: the outcome is in its rows. It is not sent
+	// again, because a server that has refused it may have freed its key, and would carry it out now. In a handler it means
+	// that the command is finished, not that it was refused. It is Uncertain: if the rows say that it was refused, and an
+	// answer to you was lost, that sending may have been carried out afterwards. Ask with [Client.Lookup].
 	ErrEnded = errors.New("idem: the intent has ended; its outcome is in the rows of the caller that has ended it")
 	// ErrNotRewindable: the request's body could be sent only once. Give the request a GetBody, as http.NewRequest does for
 	// bytes.Reader, bytes.Buffer and strings.Reader, or set Config.MaxBuffer.

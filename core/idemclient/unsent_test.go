@@ -77,6 +77,7 @@ func TestWhatAHandlerDoesNotSendIsNotCertain(t *testing.T) {
 		child, cancel := context.WithCancel(ctx)
 		cancel()
 		requireUnsent(t, true, "an ended context")(client.Do(child, "charge", payment(t, address)))
+		requireUnsent(t, again, "no host")(client.Do(ctx, "charge", payment(t, "")))
 		requireUnsent(t, again, "no rewinding")(client.Do(ctx, "charge", noRewinding()))
 		requireUnsent(t, again, "another key")(client.Do(ctx, "charge", otherKey()))
 		require.NoError(t, intents.Planned(ctx, "refund"))

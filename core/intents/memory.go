@@ -56,7 +56,7 @@ func (j *MemoryJournal) Begin(_ context.Context, e Entry) (Entry, error) {
 		there = &memoryEntry{Entry: Entry{Intent: e.Intent, Key: e.Key}}
 		j.entries[e.Intent] = there
 	}
-	there.brought = there.brought || brought
+	there.brought = there.brought || brought && e.Key == there.Key // another key is refused, and not sent
 	first := there.Command == (store.CommandHash{}) && e.Command != (store.CommandHash{})
 	if first {
 		there.Command, there.begun = e.Command, time.Now()

@@ -23,6 +23,13 @@ func TestMemoryJournalKnowsTheFirst(t *testing.T) {
 			require.Equal(t, first, e.First, intent)
 		}
 	}
+	for _, e := range []Entry{{Intent: "another key was refused"}, {Intent: "another key was refused", Key: "another"}} {
+		_, err := j.Begin(t.Context(), e)
+		require.NoError(t, err)
+	}
+	e, err := j.Begin(t.Context(), Entry{Intent: "another key was refused", Command: command})
+	require.NoError(t, err)
+	require.True(t, e.First)
 }
 
 func TestMemoryJournalForgetsOnlyWhatHasEnded(t *testing.T) {

@@ -13,7 +13,8 @@ ON CONFLICT (intent) DO UPDATE SET
 	hash_version = coalesce(i.hash_version, excluded.hash_version),
 	command_hash = coalesce(i.command_hash, excluded.command_hash),
 	begun_at = coalesce(i.begun_at, excluded.begun_at),
-	begun_by = coalesce(i.begun_by, excluded.begun_by)
+	begun_by = coalesce(i.begun_by, CASE WHEN excluded.hash_version IS NOT NULL OR excluded.idempotency_key = i.idempotency_key
+		THEN excluded.begun_by END)
 RETURNING intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL,
 	pg_catalog.clock_timestamp(),
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
