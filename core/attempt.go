@@ -204,8 +204,8 @@ func (a *Attempt) broken() (p *Problem) {
 		p = NewProblem(CodeMisconfigured, "the handler replaced its request by one whose context is not derived from the "+
 			"request's, and nothing was recorded; use context.WithoutCancel in place of context.Background")
 	case a.capture.refused != nil:
-		p = NewProblem(CodeAnswerIncomplete, "a write of the answer was refused, because what it rests on was not durable, and "+
-			"nothing was recorded; inside a step no byte of a large or streaming answer leaves: write behind the step")
+		p = NewProblem(CodeAnswerIncomplete, "a write of the answer was refused, because what stands before it is not durable; "+
+			"nothing was recorded") // Write has told the handler why
 	case a.capture.brokeOff():
 		p = NewProblem(CodeAnswerIncomplete, "the handler announced more bytes than it wrote; nothing was recorded")
 	default:

@@ -11,8 +11,8 @@
 // returns what the client gets. The adapters (ginidem, echoidem, httpidem) only translate the routing, writer and errors
 // of a framework.
 //
-// A [Store] keeps the records: gormstore for PostgreSQL and SQLite, memstore for tests. What
-// a store has to do is in package store, which is also the package for its author.
+// A [Store] keeps the records: gormstore for PostgreSQL and SQLite, memstore for tests. What a store has to do is in
+// package store, which is also the package for its author.
 //
 // [Module.AuditRoutes] refuses a router whose routes lack guards or are not declared. A module that owns groups
 // ([Config].Owns) asks for their routes only, and lists the others: [Module.Undeclared].

@@ -115,9 +115,8 @@ func (s *Store) enterSegment(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// enterMessage takes SQLite's writer, or a slot, for a message with a transaction of its own. In a Resume attempt, whose
-// open segment may hold a slot, the message may take one of those for segments: the others may all be taken by attempts that
-// wait for a message, too.
+// enterMessage takes SQLite's writer, or a slot, for a message with a transaction of its own. In a Resume attempt it may
+// also take a slot for segments: the attempt's own segment may hold one of the others, and so may attempts that do the same.
 func (s *Store) enterMessage(ctx context.Context) (leave func(), err error) {
 	if err := s.ownsWriter(ctx); err != nil {
 		return nil, err

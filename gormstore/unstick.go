@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// unstick gives free what queries have kept whose argument has panicked, so many of them. database/sql locks a *sql.Conn for
-// reading until the rows are closed. If the driver panics, there are no rows, the lock stays, and Close waits for it for
-// ever: with Go 1.26 in a query, and not in Exec. The connection would be lost to the pool, and on SQLite the one writer.
+// unstick frees a connection on which so many queries have panicked while the driver read their arguments. database/sql
+// locks a *sql.Conn for reading until the rows of a query are closed. After a panic there are no rows, the lock stays, and
+// Close waits for it for ever (Go 1.26; not after Exec). The pool would lose the connection, and SQLite its one writer.
 //
 // It is called when no statement runs and all rows are closed. It returns false if the lock is held all the same, or a later
 // release of Go has no such lock.
