@@ -23,11 +23,11 @@ import (
 func TestConfirmAsksTheServerThatWasRead(t *testing.T) {
 	t.Parallel()
 	st := onEach(t)["postgres"]
-	db := st.db
+	db := st.gorm
 	var started time.Time
 	require.NoError(t, db.Raw("SELECT pg_postmaster_start_time()").Scan(&started).Error)
 
-	read := &recordScan{pid: 1}
+	read := server{pid: 1}
 	require.NoError(t, st.confirmRead(t.Context(), read), "there is no standby to wait for")
 	require.False(t, st.confirmed.has(read.started.Time, read.pid))
 
@@ -74,7 +74,7 @@ func newTakeover(t *testing.T) *takeover {
 	}))
 	pool.SetMaxIdleConns(-1)
 	o.moving = storeOn(t, pgdriver.New(pgdriver.Config{Conn: pool}))
-	require.NoError(t, Migrate(t.Context(), o.primary.db))
+	require.NoError(t, Migrate(t.Context(), o.primary.gorm))
 	return o
 }
 
@@ -101,7 +101,7 @@ func TestWhatWasSeenIsConfirmedThere(t *testing.T) {
 	t.Parallel()
 	o := newTakeover(t)
 	process := func(s *Store) error {
-		inbox, err := NewInbox(s.db, InboxConfig{Group: "stock", BrokerRetention: time.Hour})
+		inbox, err := NewInbox(s.gorm, InboxConfig{Group: "stock", BrokerRetention: time.Hour})
 		require.NoError(t, err)
 		return inbox.Process(t.Context(), Message{Source: "orders", ID: "1"}, func(*gorm.DB) error { return nil })
 	}
@@ -120,7 +120,7 @@ func TestWhatWasSeenIsConfirmedThere(t *testing.T) {
 // readBackOf is what the end of a Rollback attempt reads after its COMMIT has been cut off.
 func readBackOf(t *testing.T, s *Store, ticket store.Ticket) (committed, certain bool) {
 	t.Helper()
-	return (&tx{store: s, entry: &answer{claim: store.Claim{ID: ticket.ID, Owner: ticket.Owner}, fence: ticket.Fence}}).look(t.Context())
+	return (&tx{db: s.database, entry: &answer{store: s, claim: store.Claim{ID: ticket.ID, Owner: ticket.Owner}, fence: ticket.Fence}}).look(t.Context())
 }
 
 // The answer that is there may be another attempt's: only the own one says that COMMIT has taken effect.
@@ -164,8 +164,8 @@ func TestReadBackAsksForItsOwnStep(t *testing.T) {
 	require.NoError(t, err)
 	open.Opening(func() error { return nil })
 	committed := func(seal store.Seal, fence int64) bool {
-		of := &segments{store: st, answer: &answer{claim: c, fence: fence}}
-		committed, certain := (&tx{store: st, entry: &sealing{segments: of, seal: &seal}}).look(t.Context())
+		of := &segments{store: st, answer: &answer{store: st, claim: c, fence: fence}}
+		committed, certain := (&tx{db: st.database, entry: &sealing{segments: of, seal: &seal}}).look(t.Context())
 		require.True(t, committed || certain)
 		return committed
 	}
@@ -193,7 +193,7 @@ func TestReadBackAsksForItsOwnStep(t *testing.T) {
 func TestReadBackDoesNotBelieveAStandby(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.Own(t)
-	require.NoError(t, Migrate(t.Context(), storeAt(t, primary.URL()).db))
+	require.NoError(t, Migrate(t.Context(), storeAt(t, primary.URL()).gorm))
 	ticket := store.Ticket{ID: store.ID{1}, Owner: store.Owner{1}, Fence: 1}
 	committed, certain := readBackOf(t, storeAt(t, primary.URL()), ticket)
 	require.False(t, committed)

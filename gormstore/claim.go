@@ -3,7 +3,6 @@ package gormstore
 import (
 	"context"
 	"database/sql"
-	"encoding/binary"
 	"errors"
 	"math"
 	"time"
@@ -11,13 +10,6 @@ import (
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
-
-// errRace: the record was committed after the claim's snapshot. Only a new claim can see the record.
-var errRace = errors.New("idem: gormstore: the claim lost to a record that it could not see")
-
-// lockSpace is the namespace of the advisory locks of records. It is mixed into their numbers, so that they differ from
-// the app's own locks, whose numbers may be hashes as well. Migrate uses the number itself.
-const lockSpace = 0x6964656d7265636f // "idemreco"
 
 // claimArgs are $1 to $18 of claimKey and takeOver.
 func claimArgs(c store.Claim) []any {
@@ -32,19 +24,6 @@ func claimArgs(c store.Claim) []any {
 func sweepAfter(c store.Claim) sql.NullInt32 {
 	seconds := (c.Deadline + c.Retention + time.Second - 1) / time.Second
 	return sql.NullInt32{Int32: int32(min(seconds, math.MaxInt32)), Valid: !c.Counted} //nolint:gosec // never below 0
-}
-
-// lockKey is the number of a record's advisory lock: 64 bits of the id's hash, in the library's own namespace. If two
-// records share a number, the primary key still tells them apart. At worst, one of two simultaneous commands is refused
-// and must try again. To cause that for another principal, an attacker needs 2^64 hashes (K-9).
-func lockKey(id store.ID) int64 {
-	return int64(binary.BigEndian.Uint64(id.Hash()) ^ lockSpace) //nolint:gosec // any 64 bits will do
-}
-
-// lockHalves are the halves of a lock's number, as pg_locks shows them.
-func lockHalves(id store.ID) []any {
-	key := uint64(lockKey(id)) //nolint:gosec // any 64 bits will do
-	return []any{int64(key >> 32), int64(key & 0xffffffff)}
 }
 
 // wonRecord is the record that a claim has just made.
@@ -222,7 +201,7 @@ func (s *Store) takeOver(ctx context.Context, q querier, c store.Claim, rec stor
 func (s *Store) thereIs(ctx context.Context, scan *recordScan, now instant) (store.Record, error) {
 	rec, err := scan.record(now.Time)
 	if err == nil && hasOutcome(rec) {
-		err = s.confirmRead(ctx, scan)
+		err = s.confirmRead(ctx, scan.server)
 	}
 	return rec, err
 }
@@ -309,21 +288,11 @@ func (s *Store) InFlight(ctx context.Context, id store.ID) (bool, error) {
 	return taken, err
 }
 
-// micros is a point in time in microseconds since 1970; 0 for the zero time.
-func micros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
-}
-
-// latest is the end of a window in microseconds since 1970.
-func latest(w store.Window) int64 {
-	if w.To.IsZero() {
-		return endOfTime.UnixMicro()
-	}
-	return w.To.UnixMicro()
-}
-
 // endOfTime is later than any clock.
 var endOfTime = time.Date(9999, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// hasOutcome reports whether a repeat is told from a record how its command ended. A tombstone tells it too, and an erasure
+// may have made one right after COMMIT.
+func hasOutcome(rec store.Record) bool {
+	return rec.Stored == store.Completed || rec.Stored == store.Expired
+}

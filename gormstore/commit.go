@@ -14,9 +14,9 @@ import (
 // a server that waits for its standby must not be interrupted.
 func (t *tx) commit(ctx context.Context, last lastCalls) error {
 	var atCommit bool
-	warned := t.store.notices.Expect(t.mark.pid)
+	warned := t.db.notices.Expect(t.mark.pid)
 	write := txn.Write{
-		Watch: t.store.stallOf(t.mark.pid, store.ID{}),
+		Watch: t.db.stallOf(t.mark.pid, store.ID{}),
 		Send: func(ctx context.Context) (err error) {
 			atCommit, err = t.sendLast(ctx, last)
 			return err
@@ -141,7 +141,7 @@ func (t *tx) readBack(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
 	case committed:
 		return nil
-	case t.store.dialect == sqlite: // a constraint that is checked at COMMIT, a full disk
+	case t.db.dialect == sqlite: // a constraint that is checked at COMMIT, a full disk
 		return fmt.Errorf("%w: %w", store.ErrAborted, err)
 	default:
 		return fmt.Errorf("%w: %w", store.ErrRetryable, err)
@@ -150,24 +150,24 @@ func (t *tx) readBack(ctx context.Context, err error) error {
 
 // look reads whether this transaction's entry is committed, and whether that is certain if it is not.
 func (t *tx) look(ctx context.Context) (committed, certain bool) {
-	s := t.store
+	d := t.db
 	var started instant
-	err := s.inTx(ctx, func(q querier) (err error) {
+	err := d.inTx(ctx, func(q querier) (err error) {
 		locked := true // SQLite: this process holds the writer
-		if s.dialect == postgres {
+		if d.dialect == postgres {
 			var standby bool
-			if err := s.queryRow(ctx, q, tryLock, t.entry.lock()).Scan(&locked, &standby, &started); err != nil {
+			if err := d.queryRow(ctx, q, tryLock, t.entry.lock()).Scan(&locked, &standby, &started); err != nil {
 				return err
 			}
 			locked = locked && !standby
 		}
-		committed, err = t.entry.committed(ctx, s, q)
+		committed, err = t.entry.committed(ctx, q)
 		certain = locked
 		return err
 	})
 	if err == nil && committed {
 		// The entry is here, but perhaps not on the standby yet: its COMMIT may have been interrupted during the wait.
-		err = s.confirm(ctx, started.Time)
+		err = d.confirm(ctx, started.Time)
 	}
 	return committed && err == nil, certain && err == nil
 }

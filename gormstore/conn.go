@@ -13,15 +13,6 @@ import (
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
-// DBTX runs a handler's statements. It has the methods of GORM's ConnPool and of the DBTX interface that sqlc generates for
-// database/sql.
-type DBTX interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
 var (
 	errOver = errors.New("idem: gormstore: the attempt is over, and its transaction has ended; do not use the context or " +
 		"the transaction of a handler after the handler has returned")
@@ -34,11 +25,19 @@ var (
 		"errors; run statements directly, drivers prepare and cache them (GORM: no Session{PrepareStmt: true} on Tx)")
 )
 
+// dbtx is gormstore.dbtx.
+type dbtx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
 // conn is the connection of a transaction as handlers see it. It checks every error, because a handler may swallow one
 // that decides how the attempt ends. It refuses transaction control, and statements after the end.
 type conn struct {
 	sql   *sql.Conn
-	store *Store
+	db    *database
 	alive func(ctx context.Context) bool // SQLite: the transaction is still open
 
 	attempt context.Context         // the handler's, set by bind
@@ -63,7 +62,7 @@ type conn struct {
 	settings *settings // as they were before a statement that may change them; nil if there was none
 }
 
-var _ DBTX = (*conn)(nil)
+var _ dbtx = (*conn)(nil)
 
 // bind returns the handler's context. It ends with the attempt, and so does every statement.
 func (c *conn) bind(ctx context.Context) context.Context {
@@ -100,13 +99,13 @@ func (c *conn) end() {
 
 // sawEnd reports, once, that the handler has ended the transaction: the server has none after one of its statements.
 func (c *conn) sawEnd() bool {
-	return c.store.dialect == postgres && txn.Status(c.sql) == txn.Idle && c.ended.CompareAndSwap(false, true)
+	return c.db.dialect == postgres && txn.Status(c.sql) == txn.Idle && c.ended.CompareAndSwap(false, true)
 }
 
 // admit admits a statement, or the statements of a batch, or refuses it with an error. Call done after the statement.
 func (c *conn) admit(ctx context.Context, queries ...string) (inside sqltext.Findings, err error) {
 	for _, query := range queries {
-		inside.Join(c.store.inspections.Of(c.store.dialect.text, query))
+		inside.Join(c.db.inspections.Of(c.db.dialect.text, query))
 	}
 	if inside.Control != nil {
 		return inside, inside.Control
@@ -114,7 +113,7 @@ func (c *conn) admit(ctx context.Context, queries ...string) (inside sqltext.Fin
 	if err = c.open(ctx); err != nil {
 		return inside, err
 	}
-	if c.store.dialect == postgres && inside.Changes {
+	if c.db.dialect == postgres && inside.Changes {
 		if err = c.keepSettings(ctx); err != nil {
 			c.release()
 			return inside, err
@@ -127,7 +126,7 @@ func (c *conn) admit(ctx context.Context, queries ...string) (inside sqltext.Fin
 // open begins a statement, if the transaction is still open. Call release after the statement.
 func (c *conn) open(ctx context.Context) (err error) {
 	c.mu.RLock()
-	if c.store.dialect == sqlite {
+	if c.db.dialect == sqlite {
 		c.serial.Lock()
 	}
 	switch {
@@ -135,7 +134,7 @@ func (c *conn) open(ctx context.Context) (err error) {
 		err = errOver
 	case c.copying.Load():
 		err = errCopying
-	case c.store.dialect == sqlite && !c.alive(context.WithoutCancel(ctx)):
+	case c.db.dialect == sqlite && !c.alive(context.WithoutCancel(ctx)):
 		err = errLost // PostgreSQL refuses by itself; SQLite would commit the statement on its own
 	}
 	if err != nil {
@@ -157,7 +156,7 @@ func (c *conn) execOwn(ctx context.Context, statement string) error {
 
 // release ends what open has begun.
 func (c *conn) release() {
-	if c.store.dialect == sqlite {
+	if c.db.dialect == sqlite {
 		c.serial.Unlock()
 	}
 	c.mu.RUnlock()
@@ -177,7 +176,7 @@ func (c *conn) keep(inside sqltext.Findings, rows unread, err error) {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	if err != nil {
-		c.failures.note(c.store.dialect, err)
+		c.failures.note(c.db.dialect, err)
 		return
 	}
 	c.closeBusy()
@@ -191,7 +190,7 @@ func (c *conn) keep(inside sqltext.Findings, rows unread, err error) {
 
 // closeBusy closes the rows that keep a connection of PostgreSQL busy: it has one result at a time.
 func (c *conn) closeBusy() {
-	if c.store.dialect == postgres {
+	if c.db.dialect == postgres {
 		c.checkRows()
 	}
 }
@@ -209,7 +208,7 @@ func (c *conn) checkRows() {
 // closed before it ended.
 func (c *conn) noteRows(rows unread) {
 	if err := rows.Err(); !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-		c.failures.note(c.store.dialect, err)
+		c.failures.note(c.db.dialect, err)
 	}
 }
 
@@ -273,7 +272,7 @@ func (c *conn) within(ctx context.Context) context.Context {
 	return both
 }
 
-// ExecContext implements [DBTX].
+// ExecContext implements dbtx.
 func (c *conn) ExecContext(ctx context.Context, query string, args ...any) (result sql.Result, err error) {
 	inside, err := c.admit(ctx, query)
 	if err != nil {
@@ -288,7 +287,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, args ...any) (resu
 // PrepareContext refuses: the errors of a prepared statement would go unseen, and it could outlive the attempt.
 func (c *conn) PrepareContext(context.Context, string) (*sql.Stmt, error) { return nil, errPrepare }
 
-// QueryContext implements [DBTX].
+// QueryContext implements dbtx.
 func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (rows *sql.Rows, err error) {
 	inside, err := c.admit(ctx, query)
 	if err != nil {
@@ -305,7 +304,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (row
 	return rows, err
 }
 
-// QueryRowContext implements [DBTX].
+// QueryRowContext implements dbtx.
 func (c *conn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	rows, err := c.QueryContext(ctx, query, args...) // the row closes them, or the end
 	return rowOf(rows, err, c.shut)

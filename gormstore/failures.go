@@ -59,10 +59,20 @@ func (c *conn) distress(refusal bool) error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	err := c.failures.standing
-	if err == nil || c.store.dialect == sqlite && !refusal || isOfCommand(c.store.dialect, err) {
+	if err == nil || c.db.dialect == sqlite && !refusal || isOfCommand(c.db.dialect, err) {
 		return nil
 	}
 	return fmt.Errorf("%w: %w: %w", store.ErrRetryable, errDistress, err)
+}
+
+// standing returns the error that has aborted the transaction; nil on SQLite, where a failed statement aborts nothing.
+func (c *conn) standing() error {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	if c.db.dialect == sqlite {
+		return nil
+	}
+	return c.failures.standing
 }
 
 // isOfDatabase reports that an error comes from the database. Others, of the driver or of a context that had ended before,

@@ -2,6 +2,7 @@ package gormstore
 
 import (
 	"context"
+	"database/sql"
 
 	"gorm.io/gorm"
 
@@ -9,57 +10,13 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-type txKey struct{}
-
-// binding is what the context of an attempt, a step or an inbox handler carries.
-type binding struct {
-	tx     *tx
-	gorm   *gorm.DB // in a unit test only: see WithTx
-	raw    DBTX
-	joined bool // it is that of a message that has joined the transaction
-}
-
-// asked records that the handler has asked for its transaction.
-func (b *binding) asked() {
-	if b.tx != nil {
-		b.tx.asked.Store(true)
-	}
-}
-
-// session is the transaction for GORM, made when it is asked for: a handler may use database/sql alone.
-func (b *binding) session(ctx context.Context) *gorm.DB {
-	if b.tx == nil {
-		return b.gorm.WithContext(ctx)
-	}
-	return b.tx.store.session(ctx, b.raw)
-}
-
-// Asked implements [store.AskedTx].
-func (t *tx) Asked() bool { return t.asked.Load() }
-
-// FailedWith implements [store.FailedTx].
-func (t *tx) FailedWith() string {
-	t.conn.stateMu.Lock()
-	defer t.conn.stateMu.Unlock()
-	return className(t.store.dialect, t.conn.failures.first)
-}
-
-// Bind implements [store.Tx].
-func (t *tx) Bind(ctx context.Context) context.Context {
-	ctx = t.conn.bind(ctx)
-	return context.WithValue(ctx, txKey{}, &binding{tx: t, raw: t.conn})
-}
-
-func bindingFrom(ctx context.Context) *binding {
-	b, _ := ctx.Value(txKey{}).(*binding)
-	return b
-}
-
-func txFrom(ctx context.Context) *tx {
-	if b := bindingFrom(ctx); b != nil {
-		return b.tx
-	}
-	return nil
+// DBTX runs a handler's statements. It has the methods of GORM's ConnPool and of the DBTX interface that sqlc generates for
+// database/sql.
+type DBTX interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 // TxFrom returns the transaction of the Rollback attempt, the [Step] or the [Inbox] handler that ctx belongs to, with ctx
@@ -71,7 +28,7 @@ func TxFrom(ctx context.Context) (*gorm.DB, bool) {
 		return b.session(ctx), true
 	}
 	if r := readerFrom(ctx); r != nil {
-		return r.store.session(ctx, r), true
+		return r.db.session(ctx, r), true
 	}
 	return nil, false
 }

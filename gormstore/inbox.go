@@ -82,7 +82,7 @@ type InboxConfig struct {
 // Inbox lets a consumer process each message once per group: the marker of a message commits in the transaction of the
 // rows that its processing writes. It is safe for use by any number of goroutines and processes.
 type Inbox struct {
-	store     *Store
+	db        *database
 	cfg       InboxConfig
 	owned     sync.Map // sources that have a handler
 	validated validated
@@ -101,11 +101,11 @@ func NewInbox(db *gorm.DB, cfg InboxConfig) (*Inbox, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("idem: gormstore.NewInbox: %w", err)
 	}
-	s, err := storeOf(db)
+	d, err := databaseOf(db)
 	if err != nil {
 		return nil, fmt.Errorf("idem: gormstore.NewInbox: %w", err)
 	}
-	return &Inbox{store: s, cfg: cfg}, nil
+	return &Inbox{db: d, cfg: cfg}, nil
 }
 
 func (c InboxConfig) validate() error {
@@ -141,7 +141,7 @@ func (i *Inbox) handledBy(m Message) error {
 	if m.Handler == "" {
 		return nil
 	}
-	first, _ := i.store.handlers.LoadOrStore(stream{i.cfg.Group, m.Source}, m.Handler)
+	first, _ := i.db.handlers.LoadOrStore(stream{i.cfg.Group, m.Source}, m.Handler)
 	if first != m.Handler {
 		return fmt.Errorf("%w: group %q, source %q, handlers %q and %q", ErrTwoHandlers, i.cfg.Group, m.Source, first, m.Handler)
 	}
@@ -175,10 +175,10 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, i.cfg.Deadline, errSlowMessage)
 	defer cancel()
-	if err := i.validated.once(ctx, i.store, i.store.pool, inboxRights); err != nil {
+	if err := i.validated.once(ctx, i.db, inboxRights); err != nil {
 		return err
 	}
-	mk := newMarker(i.cfg, m)
+	mk := i.marker(m)
 	around, err := i.around(ctx)
 	if err != nil {
 		return err
@@ -203,8 +203,6 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 }
 
 var (
-	errUnfinished = errors.New("idem: gormstore: a message was still being processed in the transaction when it ended; wait " +
-		"for Inbox.Process before the handler returns")
 	errSlowMessage = fmt.Errorf("idem: gormstore: InboxConfig.Deadline is over: %w", context.DeadlineExceeded)
 )
 
@@ -259,4 +257,18 @@ func (m Message) validate() error {
 		return fmt.Errorf("%w: %w", ErrMessageInvalid, errors.Join(errs...))
 	}
 	return nil
+}
+
+// inboxRights are those of a consumer. It may have to write a marker again that was undone (loseMarker), and it raises the
+// floor when it refuses a message that is too old (raiseFloor).
+var inboxRights = rights{
+	"processed_message":       "SELECT, INSERT, UPDATE",
+	"processed_message_floor": "SELECT, INSERT, UPDATE",
+}
+
+// Validate checks that the server and the tables keep what the inbox confirms, and that the role has the rights that a
+// consumer needs: without UPDATE it could never acknowledge a duplicate (F-5). One error names everything that is wrong.
+// Call it when the consumer starts; Process refuses what Validate refuses.
+func (i *Inbox) Validate(ctx context.Context) error {
+	return i.db.validate(ctx, inboxRights)
 }

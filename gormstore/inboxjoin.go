@@ -9,7 +9,6 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore/internal/sqltext"
-	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // around returns the transaction of the attempt, the step or the message that ctx belongs to, which the message joins. If
@@ -20,7 +19,7 @@ func (i *Inbox) around(ctx context.Context) (*binding, error) {
 	b := bindingFrom(ctx)
 	outside := ctx.Value(outsideKey{}) != nil
 	switch {
-	case b != nil && b.tx != nil && b.tx.store.pool == i.store.pool:
+	case b != nil && b.tx != nil && b.tx.db.pool == i.db.pool:
 		b.asked()
 		return b, nil
 	case b != nil && b.tx != nil && !outside:
@@ -59,15 +58,14 @@ func (i *Inbox) join(ctx context.Context, around *binding, m marker, fn func(tx 
 			around.undo(ctx)
 		}
 	}()
-	s := i.store
-	if err := s.mark(ctx, around.raw, m); err != nil {
+	if err := i.mark(ctx, around.raw, m); err != nil {
 		around.undo(ctx)
 		done = true
 		switch {
 		case errors.Is(err, errRace):
 			return ErrMessageBusy
 		case errors.Is(err, ErrMessageTooOld):
-			if noted := s.refuse(ctx, around.raw, m); noted != nil {
+			if noted := i.refuse(ctx, around.raw, m); noted != nil {
 				return noted
 			}
 		}
@@ -88,63 +86,4 @@ func (i *Inbox) join(ctx context.Context, around *binding, m marker, fn func(tx 
 	around.leave()
 	done = true
 	return nil
-}
-
-// enter begins a message whose binding is inside. It returns false if another message of the transaction is being
-// processed, other than the one that b is the binding of. Savepoints are a stack: two messages side by side would undo or
-// keep each other's rows.
-func (b *binding) enter(inside *binding) bool {
-	return b.tx == nil || b.tx.conn.message.CompareAndSwap(b.ofMessage(), inside)
-}
-
-// leave ends a message that was released or undone. Until then the transaction does not commit: see tx.failed.
-func (b *binding) leave() {
-	if b.tx != nil {
-		b.tx.conn.message.Store(b.ofMessage())
-	}
-}
-
-// ofMessage returns b if it is the binding of a message that has joined the transaction; nil otherwise.
-func (b *binding) ofMessage() *binding {
-	if b.joined {
-		return b
-	}
-	return nil
-}
-
-// undo undoes what a message has written in the transaction around it. If it cannot, nothing of that transaction commits.
-func (b *binding) undo(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), txn.EndTimeout)
-	defer cancel()
-	b.closeRows()
-	for _, do := range []string{"ROLLBACK TO SAVEPOINT ", "RELEASE SAVEPOINT "} {
-		if err := b.exec(ctx, do+sqltext.MessageSavepoint); err != nil && b.tx != nil {
-			b.tx.conn.fail(err)
-			return
-		}
-	}
-	if b.tx != nil {
-		b.tx.conn.stateMu.Lock()
-		defer b.tx.conn.stateMu.Unlock()
-		b.tx.conn.undone()
-	}
-	b.leave()
-}
-
-// closeRows closes the rows that the handler of a message has left unread.
-func (b *binding) closeRows() {
-	if b.tx != nil {
-		b.tx.conn.stateMu.Lock()
-		defer b.tx.conn.stateMu.Unlock()
-		b.tx.conn.closeBusy()
-	}
-}
-
-// exec runs a statement of the library that a handler may not send.
-func (b *binding) exec(ctx context.Context, statement string) error {
-	if b.tx != nil {
-		return b.tx.conn.execOwn(ctx, statement)
-	}
-	_, err := b.raw.ExecContext(ctx, statement)
-	return err
 }

@@ -2,15 +2,12 @@ package gormstore
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/auth19/idem/core/store"
@@ -18,6 +15,7 @@ import (
 
 // marker is the entry of a message's transaction: that the group has processed it.
 type marker struct {
+	db                     *database
 	group, source, message string
 	payload                [sha256.Size]byte
 	published              sql.NullInt64 // in microseconds since 1970
@@ -26,8 +24,8 @@ type marker struct {
 	attempt                store.Owner
 }
 
-func newMarker(c InboxConfig, m Message) marker {
-	mk := marker{group: c.Group, source: m.Source, message: m.ID, payload: sha256.Sum256(m.Payload), keep: c.Keep}
+func (i *Inbox) marker(m Message) marker {
+	mk := marker{db: i.db, group: i.cfg.Group, source: m.Source, message: m.ID, payload: sha256.Sum256(m.Payload), keep: i.cfg.Keep}
 	_, _ = rand.Read(mk.attempt[:]) // never fails
 	if !m.Published.IsZero() {
 		mk.published = sql.NullInt64{Int64: m.Published.UnixMicro(), Valid: true}
@@ -72,14 +70,14 @@ func (m marker) compare(hash []byte, started time.Time) error {
 // unknownPayload replaces the payload's hash if it is not known which rows of a message were committed.
 var unknownPayload [sha256.Size]byte
 
-func (m marker) lose(ctx context.Context, s *Store, q querier, _ time.Duration) error {
+func (m marker) lose(ctx context.Context, q querier, _ time.Duration) error {
 	m.payload = unknownPayload
-	_, err := s.exec(ctx, q, loseMarker, m.args()...)
+	_, err := m.db.exec(ctx, q, loseMarker, m.args()...)
 	return err
 }
 
-func (s *Store) payloadHash(ctx context.Context, q querier, m marker) (hash []byte, err error) {
-	err = s.queryRow(ctx, q, payloadHash, m.key()...).Scan(&hash)
+func (m marker) payloadHash(ctx context.Context, q querier) (hash []byte, err error) {
+	err = m.db.queryRow(ctx, q, payloadHash, m.key()...).Scan(&hash)
 	return hash, err
 }
 
@@ -87,64 +85,16 @@ func (m marker) lock() int64 { return lockKey(m.id) ^ lockSpace ^ messageSpace }
 
 func (m marker) trace() (statement, []any) { return traceMarker, m.key() }
 
-func (m marker) committed(ctx context.Context, s *Store, q querier) (bool, error) {
-	hash, err := s.payloadHash(ctx, q, m)
+func (m marker) committed(ctx context.Context, q querier) (bool, error) {
+	hash, err := m.payloadHash(ctx, q)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
 	return bytes.Equal(hash, m.payload[:]), err
 }
 
-func (m marker) leave(s *Store) {
-	if s.file != nil {
-		s.file.unreserve(m.id, m.attempt)
+func (m marker) leave() {
+	if file := m.db.file; file != nil {
+		file.unreserve(m.id, m.attempt)
 	}
-}
-
-// forgetMessages deletes at most limit markers whose time is over, and raises the floors that remember them.
-func (s *Store) forgetMessages(ctx context.Context, limit int, w store.Window) (n int, err error) {
-	err = s.inTx(ctx, func(q querier) error {
-		var floors map[stream]int64
-		if n, floors, err = s.removeMessages(ctx, q, limit, w); err != nil {
-			return err
-		}
-		for _, f := range slices.SortedFunc(maps.Keys(floors), stream.compare) { // sorted, so that two sweeps do not deadlock
-			if _, err := s.exec(ctx, q, raiseFloor, f.group, f.source, floors[f]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
-}
-
-// stream is a source and the group that processes its messages.
-type stream struct{ group, source string }
-
-func (f stream) compare(other stream) int {
-	return cmp.Or(cmp.Compare(f.group, other.group), cmp.Compare(f.source, other.source))
-}
-
-// removeMessages returns how many markers it has deleted, and for each stream when the latest of their messages was
-// published.
-func (s *Store) removeMessages(ctx context.Context, q querier, limit int, w store.Window) (
-	n int, floors map[stream]int64, err error,
-) {
-	floors = make(map[stream]int64)
-	err = s.each(ctx, q, forgetMessages, func(scan func(...any) error) error {
-		var f stream
-		var published instant
-		if err := scan(&f.group, &f.source, &published); err != nil {
-			return err
-		}
-		n++
-		if at, known := floors[f]; !published.IsZero() && (!known || at < published.UnixMicro()) {
-			floors[f] = published.UnixMicro()
-		}
-		return nil
-	}, limit, micros(w.From), latest(w))
-	return n, floors, err
 }

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -22,9 +21,9 @@ func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) erro
 	switch {
 	case errors.As(err, &before):
 		// Its marker can be visible before the standby has it, and a broker never delivers an acknowledged message again (F-2).
-		return cmp.Or(i.store.confirm(ctx, before.started), err)
+		return cmp.Or(i.db.confirm(ctx, before.started), err)
 	case errors.Is(err, ErrMessageTooOld):
-		return cmp.Or(i.store.write(ctx, func(q querier) error { return i.store.refuse(ctx, q, m) }), err)
+		return cmp.Or(i.db.write(ctx, func(q querier) error { return i.refuse(ctx, q, m) }), err)
 	case err != nil:
 		return err
 	}
@@ -37,22 +36,21 @@ func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) erro
 
 // begin opens a transaction and puts the marker in it.
 func (i *Inbox) begin(ctx context.Context, m marker) (t *tx, err error) {
-	s := i.store
-	if s.file != nil && !s.file.reserve(m.id, m.attempt) {
+	if file := i.db.file; file != nil && !file.reserve(m.id, m.attempt) {
 		return nil, ErrMessageBusy
 	}
-	leave, err := s.enterMessage(ctx)
+	leave, err := i.db.enterMessage(ctx)
 	if err != nil {
-		m.leave(s)
+		m.leave()
 		return nil, err
 	}
 	err = txn.Retry(ctx, func() error {
-		t, err = s.beginMessage(ctx, m)
+		t, err = i.beginMessage(ctx, m)
 		return err
 	})
 	if err != nil {
 		leave()
-		m.leave(s)
+		m.leave()
 	} else {
 		t.release = leave
 	}
@@ -62,21 +60,21 @@ func (i *Inbox) begin(ctx context.Context, m marker) (t *tx, err error) {
 	return t, err
 }
 
-func (s *Store) beginMessage(ctx context.Context, m marker) (*tx, error) {
-	own, err := s.pool.Conn(ctx)
+func (i *Inbox) beginMessage(ctx context.Context, m marker) (*tx, error) {
+	own, err := i.db.pool.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t := s.newTx(own, m)
-	if s.dialect == postgres {
-		err = s.beginGuarded(ctx, own, timeLeft(ctx), &t.mark, nil)
+	t := i.db.newTx(own, m)
+	if i.db.dialect == postgres {
+		err = i.db.beginGuarded(ctx, own, timeLeft(ctx), &t.mark, nil)
 	} else {
-		_, err = own.ExecContext(ctx, s.dialect.begin)
+		_, err = own.ExecContext(ctx, i.db.dialect.begin)
 	}
 	if err == nil {
-		err = s.mark(ctx, own, m)
+		err = i.mark(ctx, own, m)
 	}
-	if err == nil && s.dialect == sqlite {
+	if err == nil && i.db.dialect == sqlite {
 		_, err = own.ExecContext(ctx, setSavepoint) // see tx.stillOpen
 	}
 	if err != nil {
@@ -88,11 +86,11 @@ func (s *Store) beginMessage(ctx context.Context, m marker) (*tx, error) {
 }
 
 // mark puts the marker into a transaction that has begun.
-func (s *Store) mark(ctx context.Context, q querier, m marker) (err error) {
-	if s.dialect == postgres {
-		err = s.markPostgres(ctx, q, m)
+func (i *Inbox) mark(ctx context.Context, q querier, m marker) (err error) {
+	if i.db.dialect == postgres {
+		err = i.markPostgres(ctx, q, m)
 	} else {
-		err = s.markSQLite(ctx, q, m)
+		err = i.markSQLite(ctx, q, m)
 	}
 	if err != nil && noSuchTable(err) {
 		err = fmt.Errorf("idem: gormstore: the table processed_message is missing: run gormstore.Migrate: %w", err)
@@ -100,14 +98,14 @@ func (s *Store) mark(ctx context.Context, q querier, m marker) (err error) {
 	return err
 }
 
-func (s *Store) markPostgres(ctx context.Context, q querier, m marker) error {
+func (i *Inbox) markPostgres(ctx context.Context, q querier, m marker) error {
 	args := append(m.args(), m.lock())
 	for range txn.MaxTries {
 		var lock sql.NullBool
 		var won, late flag
 		var hash []byte
 		var started sql.NullTime
-		err := s.queryRow(ctx, q, mark, args...).Scan(&lock, &won, &late, &hash, &started)
+		err := i.db.queryRow(ctx, q, mark, args...).Scan(&lock, &won, &late, &hash, &started)
 		switch {
 		case err != nil:
 			return err
@@ -124,12 +122,12 @@ func (s *Store) markPostgres(ctx context.Context, q querier, m marker) error {
 	return errRace
 }
 
-func (s *Store) markSQLite(ctx context.Context, q querier, m marker) error {
-	n, err := s.exec(ctx, q, mark, m.args()...)
+func (i *Inbox) markSQLite(ctx context.Context, q querier, m marker) error {
+	n, err := i.db.exec(ctx, q, mark, m.args()...)
 	if err != nil || n == 1 {
 		return err
 	}
-	hash, err := s.payloadHash(ctx, q, m)
+	hash, err := m.payloadHash(ctx, q)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return ErrMessageTooOld
@@ -140,12 +138,7 @@ func (s *Store) markSQLite(ctx context.Context, q querier, m marker) error {
 }
 
 // refuse records that the message is too old. So it is also too old for a later release whose markers live longer.
-func (s *Store) refuse(ctx context.Context, q querier, m marker) error {
-	_, err := s.exec(ctx, q, raiseFloor, m.group, m.source, m.published)
+func (i *Inbox) refuse(ctx context.Context, q querier, m marker) error {
+	_, err := i.db.exec(ctx, q, raiseFloor, m.group, m.source, m.published)
 	return err
-}
-
-// noSuchTable reports that a table of the statement does not exist.
-func noSuchTable(err error) bool {
-	return txn.SQLState(err) == "42P01" || strings.Contains(err.Error(), "no such table")
 }

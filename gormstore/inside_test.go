@@ -46,7 +46,7 @@ func onEach(t *testing.T) map[string]*Store {
 			"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)")),
 	}
 	for _, st := range stores {
-		require.NoError(t, Migrate(t.Context(), st.db))
+		require.NoError(t, Migrate(t.Context(), st.gorm))
 	}
 	return stores
 }
@@ -115,7 +115,7 @@ func TestSweepLooksAtTheClockAgain(t *testing.T) {
 	t.Parallel()
 	for name, st := range onEach(t) {
 		t.Run(name, func(t *testing.T) {
-			inbox, err := NewInbox(st.db, InboxConfig{Group: "stock", BrokerRetention: time.Hour})
+			inbox, err := NewInbox(st.gorm, InboxConfig{Group: "stock", BrokerRetention: time.Hour})
 			require.NoError(t, err)
 			none := func(*gorm.DB) error { return nil }
 			require.NoError(t, inbox.Process(t.Context(), Message{Source: "payments", ID: "7"}, none))
@@ -124,8 +124,8 @@ func TestSweepLooksAtTheClockAgain(t *testing.T) {
 			if name == "sqlite" {
 				ago = "1"
 			}
-			require.NoError(t, st.db.Exec("UPDATE idempotency_record SET expires_at = "+ago+", sweep_from = "+ago).Error)
-			require.NoError(t, st.db.Exec("UPDATE processed_message SET expires_at = "+ago).Error)
+			require.NoError(t, st.gorm.Exec("UPDATE idempotency_record SET expires_at = "+ago+", sweep_from = "+ago).Error)
+			require.NoError(t, st.gorm.Exec("UPDATE processed_message SET expires_at = "+ago).Error)
 			now := time.Now()
 			for _, w := range []store.Window{{From: now.Add(time.Hour)}, {To: now.Add(-time.Hour)}} {
 				swept, err := st.sweepAll(t.Context(), 10, w)
@@ -148,12 +148,12 @@ func TestJournalSweepWithClocksApart(t *testing.T) {
 	longAgo := map[string]string{"postgres": "'epoch'", "sqlite": "0"}
 	for name, st := range onEach(t) {
 		t.Run(name, func(t *testing.T) {
-			j, err := NewJournal(st.db)
+			j, err := NewJournal(st.gorm)
 			require.NoError(t, err)
 			_, err = j.Begin(t.Context(), intents.Entry{Intent: "order-7", Command: store.CommandHash{Version: 1}})
 			require.NoError(t, err)
 			require.NoError(t, j.End(t.Context(), "order-7"))
-			require.NoError(t, st.db.Exec("UPDATE idempotency_intent SET ended_at = "+longAgo[name]).Error)
+			require.NoError(t, st.gorm.Exec("UPDATE idempotency_intent SET ended_at = "+longAgo[name]).Error)
 			for _, ahead := range []time.Duration{-journalSkew - time.Minute, journalSkew + time.Minute} {
 				j.now = func() time.Time { return time.Now().Add(ahead) }
 				n, err := j.Sweep(t.Context(), MinIntentKeep, 10)
@@ -178,7 +178,7 @@ func TestJournalSweepWithClocksApart(t *testing.T) {
 func TestPatrolOfSQLiteComesInBatches(t *testing.T) {
 	t.Parallel()
 	st := onEach(t)["sqlite"]
-	db := st.db
+	db := st.gorm
 	const records = 2*patrolBatch + 100
 	begun := time.Now().Add(-time.Hour).UnixMicro()
 	require.NoError(t, db.Exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)

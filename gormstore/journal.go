@@ -20,7 +20,7 @@ import (
 // database. So a caller that was killed repeats its call with the same key. Any number of processes may use it. It is for
 // an app as a client, and is independent of the records of requests that the app answers.
 type Journal struct {
-	store    *Store
+	db       *database
 	secret   *intents.Secret  // nil: keys are random
 	now      func() time.Time // this process's clock
 	database atomic.Pointer[string]
@@ -47,11 +47,11 @@ func KeysOf(secret *intents.Secret) JournalOption { return func(j *Journal) { j.
 // NewJournal returns the journal in db, which must have the tables of [Migrate]. If db also gets a store, call New first:
 // the journal then shares SQLite's one writer with the store. Errors: as for [New], except that no file is locked.
 func NewJournal(db *gorm.DB, opts ...JournalOption) (*Journal, error) {
-	s, err := storeOf(db)
+	d, err := databaseOf(db)
 	if err != nil {
 		return nil, fmt.Errorf("idem: gormstore.NewJournal: %w", err)
 	}
-	j := &Journal{store: s, now: time.Now}
+	j := &Journal{db: d, now: time.Now}
 	for _, opt := range opts {
 		opt(j)
 	}
@@ -89,16 +89,16 @@ func (j *Journal) Begin(ctx context.Context, e intents.Entry) (intents.Entry, er
 		e.Key = j.keyOf(e.Intent)
 	}
 	var found intentRow
-	err := j.store.write(ctx, func(q querier) error {
+	err := j.db.write(ctx, func(q querier) error {
 		var at server
-		row := j.store.queryRow(ctx, q, beginIntent, e.Intent, e.Key, version, sum, by)
-		if j.store.dialect == sqlite {
+		row := j.db.queryRow(ctx, q, beginIntent, e.Intent, e.Key, version, sum, by)
+		if j.db.dialect == sqlite {
 			return found.scan(row.Scan)
 		}
 		if err := found.scan(func(into ...any) error { return row.Scan(append(into, &at.pid, &at.started)...) }); err != nil {
 			return err
 		}
-		return j.store.confirmWritten(ctx, at)
+		return j.db.confirmWritten(ctx, at)
 	})
 	if err != nil {
 		return intents.Entry{}, journalError(err)
@@ -112,7 +112,7 @@ func (j *Journal) Begin(ctx context.Context, e intents.Entry) (intents.Entry, er
 // Find implements [intents.Journal].
 func (j *Journal) Find(ctx context.Context, intent string) (intents.Entry, bool, error) {
 	var found intentRow
-	err := found.scan(j.store.queryRow(ctx, j.store.pool, findIntent, intent).Scan)
+	err := found.scan(j.db.queryRow(ctx, j.db.pool, findIntent, intent).Scan)
 	if !errors.Is(err, sql.ErrNoRows) {
 		return found.Entry, err == nil, journalError(err)
 	}
@@ -125,8 +125,8 @@ func (j *Journal) Find(ctx context.Context, intent string) (intents.Entry, bool,
 
 // End implements [intents.Journal].
 func (j *Journal) End(ctx context.Context, intent string) error {
-	return journalError(j.store.write(ctx, func(q querier) error {
-		_, err := j.store.exec(ctx, q, endIntent, intent)
+	return journalError(j.db.write(ctx, func(q querier) error {
+		_, err := j.db.exec(ctx, q, endIntent, intent)
 		return err
 	}))
 }
@@ -134,7 +134,7 @@ func (j *Journal) End(ctx context.Context, intent string) error {
 // Pending lists the intents without a definite answer, sorted by name. A restarted caller has to send these, perhaps
 // again, with requests that it makes from its own rows. after is the last name of the page before, "" for the first page.
 func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries []intents.Entry, err error) {
-	err = j.store.each(ctx, j.store.pool, pendingIntents, func(scan func(...any) error) error {
+	err = j.db.each(ctx, j.db.pool, pendingIntents, func(scan func(...any) error) error {
 		var row intentRow
 		err := row.scan(scan)
 		entries = append(entries, row.Entry)
@@ -159,11 +159,11 @@ func (j *Journal) Sweep(ctx context.Context, keep time.Duration, limit int) (n i
 	}
 	now := j.now()
 	w := store.Window{From: now.Add(-journalSkew), To: now.Add(journalSkew)}
-	err = j.store.inTx(ctx, func(q querier) error {
-		if _, err := j.store.clockWithin(ctx, q, w); err != nil {
+	err = j.db.inTx(ctx, func(q querier) error {
+		if _, err := j.db.clockWithin(ctx, q, w); err != nil {
 			return err
 		}
-		removed, err := j.store.exec(ctx, q, forgetIntents, limit, micros(w.From), latest(w), keep.Microseconds())
+		removed, err := j.db.exec(ctx, q, forgetIntents, limit, micros(w.From), latest(w), keep.Microseconds())
 		n = int(removed)
 		return err
 	})
@@ -202,4 +202,19 @@ func journalError(err error) error {
 		return fmt.Errorf("idem: gormstore: the table idempotency_intent is missing: run gormstore.Migrate: %w", err)
 	}
 	return err
+}
+
+// journalRights are those of a client, without its Sweep.
+var journalRights = rights{"idempotency_intent": "SELECT, INSERT, UPDATE"}
+
+// Validate checks that the server and the table keep the intents, and that the role has the rights that a journal needs
+// (F-5): an intent that a crash loses gets another key, and its command is carried out twice. One error names everything
+// that is wrong. Call it when the app starts; Plan and Begin refuse what Validate refuses.
+func (j *Journal) Validate(ctx context.Context) error {
+	return j.db.validate(ctx, journalRights)
+}
+
+// check runs Validate until it has passed once.
+func (j *Journal) check(ctx context.Context) error {
+	return j.validated.once(ctx, j.db, journalRights)
 }

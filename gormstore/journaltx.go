@@ -62,7 +62,7 @@ func (j *Journal) execIn(tx *gorm.DB, name statement, args ...any) (int64, error
 	if b := bindingFrom(ctx); b != nil && b.raw != conn && ctx.Value(outsideKey{}) == nil {
 		return 0, ErrOutsideTransaction
 	}
-	if tx.Dialector.Name() != j.store.dialect.name {
+	if tx.Dialector.Name() != j.db.dialect.name {
 		return 0, ErrOtherDatabase
 	}
 	if err := j.check(ctx); err != nil {
@@ -73,11 +73,11 @@ func (j *Journal) execIn(tx *gorm.DB, name statement, args ...any) (int64, error
 		switch {
 		case err != nil:
 			return 0, journalError(err)
-		case own == "" && !same(tx.Dialector, j.store.db.Dialector): // SQLite in memory has no name
+		case own == "" && !same(tx.Dialector, j.db.gorm.Dialector): // SQLite in memory has no name
 			return 0, ErrOtherDatabase
 		}
 		// Past GORM, whose logger would print the key.
-		n, err := j.store.exec(ctx, conn, name, append([]any{own}, args...)...)
+		n, err := j.db.exec(ctx, conn, name, append([]any{own}, args...)...)
 		if err != nil || n > 0 {
 			return n, journalError(err)
 		}
@@ -97,7 +97,7 @@ func (j *Journal) ownDatabase(ctx context.Context) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, databasePatience) // the caller's transaction may hold the last connection
 	defer cancel()
-	own, err := j.askDatabase(ctx, j.store.pool)
+	own, err := j.askDatabase(ctx, j.db.pool)
 	if err != nil {
 		return "", fmt.Errorf("idem: gormstore.Journal: which database the journal is in: %w", err)
 	}
@@ -109,7 +109,7 @@ func (j *Journal) ownDatabase(ctx context.Context) (string, error) {
 const databasePatience = 5 * time.Second
 
 func (j *Journal) askDatabase(ctx context.Context, q querier) (name string, err error) {
-	err = j.store.queryRow(ctx, q, whichDatabase).Scan(&name)
+	err = j.db.queryRow(ctx, q, whichDatabase).Scan(&name)
 	return name, err
 }
 

@@ -151,16 +151,6 @@ func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Tim
 	})
 }
 
-// clockWithin reads the database's clock. The error is store.ErrClock if it is outside of w.
-func (s *Store) clockWithin(ctx context.Context, q querier, w store.Window) (time.Time, error) {
-	var now instant
-	err := s.queryRow(ctx, q, clock).Scan(&now)
-	if err == nil && !w.Has(now.Time) {
-		err = store.ErrClock
-	}
-	return now.Time, err
-}
-
 // KeepAge implements [store.Settings]. It writes only if the age has changed.
 func (s *Store) KeepAge(
 	ctx context.Context, service []byte, route string, age time.Duration, w store.Window,

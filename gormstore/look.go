@@ -7,8 +7,6 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/auth19/idem/core/store"
 )
 
@@ -56,8 +54,7 @@ func (s *Store) lookAnswer(ctx context.Context, id store.ID) (store.Claimed, err
 	}
 	rec, err := a.record(id)
 	if err == nil {
-		err = s.confirmRead(ctx, &recordScan{pid: a.pid, started: a.started, id: id[:], owner: a.owner,
-			fence: pgtype.Int8{Int64: a.fence}})
+		err = s.confirmRead(ctx, a.server)
 	}
 	if errors.Is(err, errRace) {
 		return store.Claimed{}, nil

@@ -33,13 +33,13 @@ func (m *txMark) args() []any { return []any{int64(m.pid), m.begun.Time, m.commi
 func (m *txMark) sharesSnapshot() bool { return m.isolation != "" && m.isolation != "read committed" }
 
 // call is a call of one of the store's statements.
-func (s *Store) call(ctx context.Context, q querier, name statement, row []any, args ...any) (txn.Call, error) {
-	text, err := s.statements.text(ctx, q, name)
+func (d *database) call(ctx context.Context, q querier, name statement, row []any, args ...any) (txn.Call, error) {
+	text, err := d.statements.text(ctx, q, name)
 	return txn.Call{Text: text, Args: args, Row: row}, err
 }
 
 // guards are $1 and $2 of begun, and $3 and $4 of lockFirst: how long the server lets the transaction do nothing, and
 // whether it can look after its client.
-func (s *Store) guards(deadline time.Duration) []any {
-	return []any{max(deadline, time.Second).Milliseconds(), s.connectionCheck.Load() == 1}
+func (d *database) guards(deadline time.Duration) []any {
+	return []any{max(deadline, time.Second).Milliseconds(), d.connectionCheck.Load() == 1}
 }

@@ -1,6 +1,7 @@
 package gormstore
 
 import (
+	"strings"
 	"time"
 
 	"github.com/auth19/idem/gormstore/internal/txn"
@@ -8,12 +9,6 @@ import (
 
 // Option is a setting of [New] and [Migrate].
 type Option func(*options)
-
-type options struct {
-	schema   string
-	stall    time.Duration
-	harmless []string
-}
 
 func optionsOf(given []Option) (o options) {
 	for _, set := range given {
@@ -38,3 +33,20 @@ func StallAfter(d time.Duration) Option { return func(o *options) { o.stall = d 
 // Migrate refuse until then, because in the wrong tables every key is free (F-6). On SQLite, which has no schemas, the
 // option does nothing.
 func InSchema(name string) Option { return func(o *options) { o.schema = name } }
+
+// HarmlessFunctions names functions of your own that handlers call and that leave nothing on a connection, on PostgreSQL:
+// no setting, no role, no lock of the session. Write a name as in your statements: "total", or "shop.total" if it is called
+// with its schema. Names are compared in lower case.
+//
+// What a handler leaves on its connection would reach the requests of others. So a connection on which a handler has
+// called a function that the library does not know is closed after the attempt, and so is one on which it has sent DO,
+// CALL, RESET or anything else that may leave a setting behind. That costs a new connection each time, and GORM's
+// logger warns of each function once. The functions that come with PostgreSQL are known if they leave nothing. Default:
+// none.
+func HarmlessFunctions(names ...string) Option {
+	return func(o *options) {
+		for _, name := range names {
+			o.harmless = append(o.harmless, strings.ToLower(name))
+		}
+	}
+}

@@ -13,21 +13,8 @@ import (
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
-// PgxWriteGuard is [WriteGuard] for what goes past GORM: a tracer that refuses a write with the context of a Rollback
-// attempt over another connection than the attempt's, and one with the context of a Resume attempt outside its database
-// steps. Set it where the connections of pgx are configured; with other tracers, use pgx's package multitracer:
-//
-//	config, err := pgxpool.ParseConfig(url)
-//	config.ConnConfig.Tracer = gormstore.PgxWriteGuard()
-//
-// Over pgx the error is [ErrOutsideTransaction], and nothing was sent. Over database/sql (stdlib.OpenDB with such a
-// configuration) nothing is sent either, but database/sql makes driver.ErrBadConn of the error: use [SQLWriteGuard] there.
-// [core.EventOverdue] does not come, because nothing waits. It sees and does not see what WriteGuard does, in the texts of
-// statements and batches. A CopyFrom is a write. The store's own database may have the guard too.
-//
-// Without it, a write past the attempt stays when the attempt is rolled back, and waits for rows that the attempt has
-// locked, which waits for the write: until the deadline, when the attempt is rolled back and the write commits.
-func PgxWriteGuard() pgx.QueryTracer {
+// newPgxGuard is the guard as a tracer: see gormstore.PgxWriteGuard.
+func newPgxGuard() pgx.QueryTracer {
 	guarding.Store(true)
 	return pgxGuard{}
 }

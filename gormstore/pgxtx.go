@@ -15,9 +15,8 @@ import (
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
-// PgxDBTX runs a handler's statements over pgx itself. It has the methods of the DBTX interface that sqlc generates for
-// pgx/v5, with those for :copyfrom and for batches.
-type PgxDBTX interface {
+// pgxDBTX is gormstore.PgxDBTX.
+type pgxDBTX interface {
 	Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
@@ -25,13 +24,8 @@ type PgxDBTX interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// PgxTx is SQLTx for users of pgx, on PostgreSQL: the same transaction, with the same rules. Transaction control is refused
-// before anything is sent, also in a batch; outside the steps of a Resume handler it only reads, so that CopyFrom is
-// refused there. The connection has one result at a time: close rows and the results of a batch before the next statement.
-//
-// Rows.Conn is nil. A [pgx.QueryRewriter] gets no connection either; [pgx.NamedArgs] needs none. If the store's database is
-// not over pgx, all methods fail: gorm.io/driver/postgres is, and stdlib.OpenDBFromPool over a pgxpool.
-func PgxTx(ctx context.Context) (PgxDBTX, bool) {
+// pgxFrom returns the transaction that ctx belongs to: see gormstore.PgxTx.
+func pgxFrom(ctx context.Context) (pgxDBTX, bool) {
 	if b := bindingFrom(ctx); b != nil {
 		switch raw := b.raw.(type) {
 		case *conn:
@@ -97,7 +91,7 @@ func onPgx[T any](c *conn, fn func(below *pgx.Conn) (T, error)) (result T, err e
 	return result, cmp.Or(err, closed)
 }
 
-// Exec implements [PgxDBTX].
+// Exec implements pgxDBTX.
 func (p pgxTx) Exec(ctx context.Context, query string, args ...any) (tag pgconn.CommandTag, err error) {
 	query, args, err = rewritten(ctx, query, args)
 	if err != nil {
@@ -110,7 +104,7 @@ func (p pgxTx) Exec(ctx context.Context, query string, args ...any) (tag pgconn.
 	return tag, err
 }
 
-// Query implements [PgxDBTX].
+// Query implements pgxDBTX.
 func (p pgxTx) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
 	rows := &pgxRows{turn: &pgxTurn{}}
 	query, args, err := rewritten(ctx, query, args)
@@ -124,13 +118,13 @@ func (p pgxTx) Query(ctx context.Context, query string, args ...any) (pgx.Rows, 
 	return rows, err
 }
 
-// QueryRow implements [PgxDBTX].
+// QueryRow implements pgxDBTX.
 func (p pgxTx) QueryRow(ctx context.Context, query string, args ...any) pgx.Row {
 	rows, _ := p.Query(ctx, query, args...) // it has the error
 	return pgxRow{rows}
 }
 
-// CopyFrom implements [PgxDBTX].
+// CopyFrom implements pgxDBTX.
 func (p pgxTx) CopyFrom(
 	ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource,
 ) (n int64, err error) {

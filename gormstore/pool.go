@@ -55,12 +55,14 @@ const lookAfter = 100 * time.Millisecond
 
 // enterOrLook takes a slot for an attempt. If it waits for longer than lookAfter, it looks at the record meanwhile, so that
 // a repeat does not wait for the attempt that it repeats. It has the slot unless it returns a record, Busy or an error.
-func (s *Store) enterOrLook(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	if s.slots == nil {
-		return store.Claimed{}, s.enterAttempt(ctx)
+func (d *database) enterOrLook(
+	ctx context.Context, look func(context.Context) (store.Claimed, error),
+) (store.Claimed, error) {
+	if d.slots == nil {
+		return store.Claimed{}, d.enterAttempt(ctx)
 	}
 	select {
-	case s.slots.attempts <- struct{}{}:
+	case d.slots.attempts <- struct{}{}:
 		return store.Claimed{}, nil
 	default:
 	}
@@ -68,48 +70,48 @@ func (s *Store) enterOrLook(ctx context.Context, c store.Claim) (store.Claimed, 
 	defer leave()
 	soon, stop := context.WithTimeout(line, lookAfter)
 	defer stop()
-	if enter(soon, s.slots.attempts) == nil {
+	if enter(soon, d.slots.attempts) == nil {
 		return store.Claimed{}, nil
 	}
 	select {
-	case s.slots.attempts <- struct{}{}:
+	case d.slots.attempts <- struct{}{}:
 		return store.Claimed{}, nil
-	case s.slots.looks <- struct{}{}:
-		claimed, err := s.peek(ctx, c)
-		<-s.slots.looks
+	case d.slots.looks <- struct{}{}:
+		claimed, err := look(ctx)
+		<-d.slots.looks
 		if err != nil || isThere(claimed) {
 			return claimed, err
 		}
 	case <-line.Done():
 	}
-	return store.Claimed{}, enter(line, s.slots.attempts)
+	return store.Claimed{}, enter(line, d.slots.attempts)
 }
 
 // isThere reports whether a look found a record, or an attempt that is running.
 func isThere(c store.Claimed) bool { return c.Busy || c.Record.Stored != 0 }
 
 // enterAttempt takes SQLite's writer, or a slot, for a transaction with an app's statements.
-func (s *Store) enterAttempt(ctx context.Context) error {
-	if s.file != nil {
-		return s.file.lockWriter(ctx)
+func (d *database) enterAttempt(ctx context.Context) error {
+	if d.file != nil {
+		return d.file.lockWriter(ctx)
 	}
-	if s.slots == nil {
+	if d.slots == nil {
 		return nil
 	}
-	return enter(ctx, s.slots.attempts)
+	return enter(ctx, d.slots.attempts)
 }
 
 // enterSegment takes SQLite's writer, or a slot, for a segment behind a call. What a provider has been paid for does not
 // wait for new attempts.
-func (s *Store) enterSegment(ctx context.Context) (leave func(), err error) {
-	if s.slots == nil {
-		return s.leaveAttempt, s.enterAttempt(ctx)
+func (d *database) enterSegment(ctx context.Context) (leave func(), err error) {
+	if d.slots == nil {
+		return d.leaveAttempt, d.enterAttempt(ctx)
 	}
 	select {
-	case s.slots.segments <- struct{}{}:
-		return func() { <-s.slots.segments }, nil
-	case s.slots.attempts <- struct{}{}:
-		return s.leaveAttempt, nil
+	case d.slots.segments <- struct{}{}:
+		return func() { <-d.slots.segments }, nil
+	case d.slots.attempts <- struct{}{}:
+		return d.leaveAttempt, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: all connections for attempts are taken: %w", store.ErrCrowded, ctx.Err())
 	}
@@ -117,44 +119,44 @@ func (s *Store) enterSegment(ctx context.Context) (leave func(), err error) {
 
 // enterMessage takes SQLite's writer, or a slot, for a message with a transaction of its own. In a Resume attempt it may
 // also take a slot for segments: the attempt's own segment may hold one of the others, and so may attempts that do the same.
-func (s *Store) enterMessage(ctx context.Context) (leave func(), err error) {
-	if err := s.ownsWriter(ctx); err != nil {
+func (d *database) enterMessage(ctx context.Context) (leave func(), err error) {
+	if err := d.ownsWriter(ctx); err != nil {
 		return nil, err
 	}
 	if readerFrom(ctx) != nil {
-		return s.enterSegment(ctx)
+		return d.enterSegment(ctx)
 	}
-	return s.leaveAttempt, s.enterAttempt(ctx)
+	return d.leaveAttempt, d.enterAttempt(ctx)
 }
 
 // leaveAttempt gives back what enterAttempt took.
-func (s *Store) leaveAttempt() {
-	if s.slots != nil {
-		<-s.slots.attempts
+func (d *database) leaveAttempt() {
+	if d.slots != nil {
+		<-d.slots.attempts
 	}
-	if s.file != nil {
-		s.file.unlockWriter()
+	if d.file != nil {
+		d.file.unlockWriter()
 	}
 }
 
 // enterClaim takes a slot for a claim without a transaction.
-func (s *Store) enterClaim(ctx context.Context) error {
-	if s.slots == nil {
+func (d *database) enterClaim(ctx context.Context) error {
+	if d.slots == nil {
 		return nil
 	}
 	select {
-	case s.slots.claims <- struct{}{}:
+	case d.slots.claims <- struct{}{}:
 		return nil
 	default:
 	}
 	line, leave := inLine(ctx)
 	defer leave()
-	return enter(line, s.slots.claims)
+	return enter(line, d.slots.claims)
 }
 
 // leaveClaim gives back what enterClaim took.
-func (s *Store) leaveClaim() {
-	if s.slots != nil {
-		<-s.slots.claims
+func (d *database) leaveClaim() {
+	if d.slots != nil {
+		<-d.slots.claims
 	}
 }

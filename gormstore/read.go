@@ -15,7 +15,7 @@ func (s *Store) Find(ctx context.Context, id store.ID) (rec store.Record, err er
 	err = s.onPool(ctx, func(q querier) error {
 		var scan recordScan
 		if rec, err = s.scan(ctx, q, id, &scan); err == nil && hasOutcome(rec) {
-			err = s.confirmRead(ctx, &scan)
+			err = s.confirmRead(ctx, scan.server)
 		}
 		return err
 	})

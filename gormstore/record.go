@@ -21,8 +21,7 @@ const plain = 1
 // recordScan takes the columns of a record, which claimKey, look, find and list return in one order. Over pgx, its own types
 // and those with its methods, as instant and flag, cost a third of what other Scanners cost.
 type recordScan struct {
-	pid                           uint32  // of the backend that has read it
-	started                       instant // when its server was started; NULL without a synchronous standby
+	server                        // that has read it
 	id, scope, realm, owner, hash []byte
 	headers, body                 []byte
 	fence                         pgtype.Int8
@@ -81,8 +80,8 @@ func (s *recordScan) record(now time.Time) (store.Record, error) {
 // answerScan takes the columns of lookAnswer. None of them is NULL but the first and the third, so that drivers read them
 // straight into the variables.
 type answerScan struct {
-	now, started                  instant
-	pid                           uint32
+	server                        // that has read it
+	now                           instant
 	owner, hash, headers, body    []byte
 	fence                         int64
 	recovery, hashVersion, status int16

@@ -10,11 +10,11 @@ import (
 
 // Refer implements [store.Operations].
 func (s *Store) Refer(ctx context.Context, id store.ID, realm store.Realm, ref store.Ref) error {
-	if t := txFrom(ctx); t != nil && t.store == s {
+	if t := txFrom(ctx); t != nil && t.db == s.database {
 		return s.refer(ctx, t.conn, id, realm, ref, true)
 	}
-	if r := readerFrom(ctx); r != nil && r.store == s {
-		switch t, err := r.openOrFirst(ctx); {
+	if r := readerFrom(ctx); r != nil && r.db == s.database {
+		switch t, err := r.of.openOrFirst(ctx); {
 		case err != nil:
 			return err
 		case t != nil:

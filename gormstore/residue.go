@@ -3,39 +3,21 @@ package gormstore
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
-// HarmlessFunctions names functions of your own that handlers call and that leave nothing on a connection, on PostgreSQL:
-// no setting, no role, no lock of the session. Write a name as in your statements: "total", or "shop.total" if it is called
-// with its schema. Names are compared in lower case.
-//
-// What a handler leaves on its connection would reach the requests of others. So a connection on which a handler has
-// called a function that the library does not know is closed after the attempt, and so is one on which it has sent DO,
-// CALL, RESET or anything else that may leave a setting behind. That costs a new connection each time, and GORM's
-// logger warns of each function once. The functions that come with PostgreSQL are known if they leave nothing. Default:
-// none.
-func HarmlessFunctions(names ...string) Option {
-	return func(o *options) {
-		for _, name := range names {
-			o.harmless = append(o.harmless, strings.ToLower(name))
-		}
-	}
-}
-
 // leave notes that a statement which may leave something on the connection is about to be sent.
 func (c *conn) leave(ctx context.Context, residue []string) {
 	for _, what := range residue {
-		if slices.Contains(c.store.harmless, what) {
+		if slices.Contains(c.db.harmless, what) {
 			continue
 		}
 		c.leaves.Store(true)
-		if _, warned := c.store.warnedOf.LoadOrStore(what, true); !warned {
-			c.store.db.Logger.Warn(ctx, "idem: gormstore: the connection of each attempt, step or message that sends %s is closed "+
+		if _, warned := c.db.warnedOf.LoadOrStore(what, true); !warned {
+			c.db.gorm.Logger.Warn(ctx, "idem: gormstore: the connection of each attempt, step or message that sends %s is closed "+
 				"afterwards, because something may be left on it; if it is a function that leaves nothing, name it in "+
 				"gormstore.HarmlessFunctions", what)
 		}

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -62,7 +63,7 @@ func (s *Store) beginFirst(ctx context.Context, c store.Claim) (t *tx, claimed s
 }
 
 func (s *Store) enterAndBegin(ctx context.Context, c store.Claim) (t *tx, claimed store.Claimed, err error) {
-	if claimed, err := s.enterOrLook(ctx, c); err != nil || isThere(claimed) {
+	if claimed, err := s.enterOrLook(ctx, func(ctx context.Context) (store.Claimed, error) { return s.peek(ctx, c) }); err != nil || isThere(claimed) {
 		return nil, claimed, err
 	}
 	var open *sql.Conn
@@ -141,7 +142,7 @@ func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, claim store.Clai
 	if err := s.probeConnectionCheck(ctx, own); err != nil {
 		return nil, false, store.Claimed{}, err
 	}
-	l := &lookedAt{answer: answer{claim: claim, fence: 1}}
+	l := &lookedAt{answer: answer{store: s, claim: claim, fence: 1}}
 	a, c, scan := &l.answer, &l.answer.claim, &l.record
 	args := append(append(make([]any, 0, 5), c.ID[:], lockKey(c.ID)), s.guards(c.Deadline)...)
 	first, err := s.call(ctx, own, lockFirst, l.mark.targets(&l.lock, &l.now, &l.floor), append(args, floorName(claim))...)
@@ -223,17 +224,17 @@ func (t rollbackTx) unlessTaken(ctx context.Context, err error) error {
 	if !t.mark.sharesSnapshot() {
 		return err
 	}
-	t.lookOnce.Do(func() { // the deadline may have ended the transaction, and nobody has heard what it found
-		rec, found := t.store.Find(ctx, t.answer.claim.ID)
+	t.answer.lookOnce.Do(func() { // the deadline may have ended the transaction, and nobody has heard what it found
+		rec, found := t.answer.store.Find(ctx, t.answer.claim.ID)
 		switch {
 		case errors.Is(found, store.ErrNotFound), found == nil && (rec.State() == store.Free || rec.Ticket == t.answer.ticket()):
 		case found == nil:
-			t.taken = store.ErrStale
+			t.answer.taken = store.ErrStale
 		default:
-			t.taken = fmt.Errorf("%w: it is not known whether another attempt has the key: %w", store.ErrRetryable, found)
+			t.answer.taken = fmt.Errorf("%w: it is not known whether another attempt has the key: %w", store.ErrRetryable, found)
 		}
 	})
-	return cmp.Or(t.taken, err)
+	return cmp.Or(t.answer.taken, err)
 }
 
 // last returns the last message of the attempt: the record with the answer, steps, and COMMIT; or, after the rows are
@@ -243,7 +244,7 @@ func (t rollbackTx) last(ctx context.Context, c store.Completion, undoRows bool,
 	if err != nil {
 		return lastCalls{}, fmt.Errorf("%w: %w", store.ErrAborted, err)
 	}
-	if t.store.dialect == sqlite {
+	if t.db.dialect == sqlite {
 		return t.recordSQLite(ctx, args, undoRows)
 	}
 	args = append(append(t.answer.args(), micros(t.answer.claim.Window.From)), args...)
@@ -255,13 +256,13 @@ func (t rollbackTx) last(ctx context.Context, c store.Completion, undoRows bool,
 		name, row = recordOver, []any{new(int)}
 		args = append(args, t.answer.seen, nil)
 	}
-	record, err := t.store.call(ctx, t.conn.sql, name, row, args...)
+	record, err := t.db.call(ctx, t.conn.sql, name, row, args...)
 	if err != nil {
 		return lastCalls{}, err
 	}
 	calls := []txn.Call{record}
 	if t.answer.stepped { // what takes a free record forgets its steps
-		forget, err := t.store.call(ctx, t.conn.sql, forgetSteps, nil, t.answer.claim.ID[:], t.answer.seen)
+		forget, err := t.db.call(ctx, t.conn.sql, forgetSteps, nil, t.answer.claim.ID[:], t.answer.seen)
 		if err != nil {
 			return lastCalls{}, err
 		}
@@ -278,7 +279,7 @@ func (t rollbackTx) last(ctx context.Context, c store.Completion, undoRows bool,
 func (t rollbackTx) alone(ctx context.Context, calls []txn.Call) (lastCalls, error) {
 	own := t.conn.sql
 	if t.conn.kept() == nil && txn.Status(own) != txn.Failed {
-		check, err := t.store.call(ctx, own, asBegun, []any{new(int)}, t.mark.args()...)
+		check, err := t.db.call(ctx, own, asBegun, []any{new(int)}, t.mark.args()...)
 		return lastCalls{within: []txn.Call{check, {Text: "ROLLBACK"}}, alone: calls}, err
 	}
 	switch ours, err := t.rollbackPostgres(ctx); {
@@ -293,11 +294,15 @@ func (t rollbackTx) alone(ctx context.Context, calls []txn.Call) (lastCalls, err
 
 // answer is the entry of a Rollback attempt: its record, completed.
 type answer struct {
+	store   *Store
 	claim   store.Claim
 	fence   int64
 	seen    int64 // the fence of the free record that was seen; 0: there was none
 	timed   bool  // it is one of a timed key
 	stepped bool  // it may have steps
+
+	lookOnce sync.Once // for another attempt's record: see unlessTaken
+	taken    error     // what was found
 }
 
 func (a *answer) ticket() store.Ticket {
@@ -317,8 +322,8 @@ func (a *answer) trace() (statement, []any) {
 	return traceAnswer, []any{a.claim.ID[:], a.claim.Owner[:]}
 }
 
-func (a *answer) committed(ctx context.Context, s *Store, q querier) (bool, error) {
-	rec, err := s.find(ctx, q, a.claim.ID)
+func (a *answer) committed(ctx context.Context, q querier) (bool, error) {
+	rec, err := a.store.find(ctx, q, a.claim.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
@@ -328,9 +333,10 @@ func (a *answer) committed(ctx context.Context, s *Store, q querier) (bool, erro
 
 // lose writes the record of an operation that is unknown. If the handler has rolled back, the key is free, and another
 // attempt may have it.
-func (a *answer) lose(ctx context.Context, s *Store, q querier, left time.Duration) error {
+func (a *answer) lose(ctx context.Context, q querier, left time.Duration) error {
+	s := a.store
 	if s.dialect == sqlite {
-		return a.loseSQLite(ctx, s, q)
+		return a.loseSQLite(ctx, q)
 	}
 	if a.stepped { // what takes a free record forgets its steps
 		if _, err := s.exec(ctx, q, forgetSteps, a.claim.ID[:], a.seen); err != nil {
@@ -348,8 +354,8 @@ func (a *answer) lose(ctx context.Context, s *Store, q querier, left time.Durati
 	return nil // not written: another attempt has had the key since
 }
 
-func (a *answer) leave(s *Store) {
-	if s.file != nil {
-		s.file.unreserve(a.claim.ID, a.claim.Owner)
+func (a *answer) leave() {
+	if file := a.store.file; file != nil {
+		file.unreserve(a.claim.ID, a.claim.Owner)
 	}
 }

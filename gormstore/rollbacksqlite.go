@@ -24,7 +24,7 @@ func (s *Store) beginSQLite(ctx context.Context, own *sql.Conn, c store.Claim) (
 	if _, err := own.ExecContext(ctx, setSavepoint); err != nil {
 		return nil, store.Claimed{}, err
 	}
-	return s.newTx(own, &answer{claim: c, fence: claimed.Record.Fence, timed: claimed.Record.Timed}), claimed, nil
+	return s.newTx(own, &answer{store: s, claim: c, fence: claimed.Record.Fence, timed: claimed.Record.Timed}), claimed, nil
 }
 
 // recordSQLite writes the answer, and returns the last message.
@@ -36,7 +36,7 @@ func (t rollbackTx) recordSQLite(ctx context.Context, args []any, undoRows bool)
 	} else if err := t.stillOpen(ctx); err != nil {
 		return lastCalls{}, err
 	}
-	n, err := t.store.exec(ctx, t.conn.sql, complete, append(ownedBy(t.answer.ticket()), args...)...)
+	n, err := t.db.exec(ctx, t.conn.sql, complete, append(ownedBy(t.answer.ticket()), args...)...)
 	switch {
 	case err != nil:
 		return lastCalls{}, notCommitted(err)
@@ -51,8 +51,8 @@ var errNotRecorded = errors.New("idem: gormstore: the record of the attempt is g
 
 // loseSQLite claims again as the same owner, and parks the operation. If the handler has committed, the record exists. If
 // it has rolled back, the key is free.
-func (a *answer) loseSQLite(ctx context.Context, s *Store, q querier) error {
-	c := a.claim
+func (a *answer) loseSQLite(ctx context.Context, q querier) error {
+	s, c := a.store, a.claim
 	c.Lease, c.Deadline = 0, 0                                          // the attempt is over, and may be settled
 	c.Key, c.Window = store.KeyTime{Timed: c.Key.Timed}, store.Window{} // and its key was taken in time
 	claimed, err := s.claimSQLite(ctx, q, c)

@@ -34,10 +34,10 @@ func (e *sealing) at(err error) time.Time {
 func (e *sealing) lock() int64 { return e.segments.answer.lock() }
 
 // committed reports whether this very seal has committed: the record alone would not tell it from an earlier one.
-func (e *sealing) committed(ctx context.Context, s *Store, q querier) (bool, error) {
-	t, seal := e.segments.answer.ticket(), e.seal
+func (e *sealing) committed(ctx context.Context, q querier) (bool, error) {
+	s, t, seal := e.segments.store, e.segments.answer.ticket(), e.seal
 	if seal.Answer != nil {
-		return e.segments.answer.committed(ctx, s, q)
+		return e.segments.answer.committed(ctx, q)
 	}
 	rec, err := s.find(ctx, q, t.ID)
 	switch {
@@ -66,22 +66,22 @@ func isThereStep(_ store.StepRecord, err error) (bool, error) {
 }
 
 // lose makes the operation unknown.
-func (e *sealing) lose(ctx context.Context, s *Store, q querier, left time.Duration) error {
+func (e *sealing) lose(ctx context.Context, q querier, left time.Duration) error {
 	if !e.segments.isSealed() {
-		return e.segments.answer.lose(ctx, s, q, left)
+		return e.segments.answer.lose(ctx, q, left)
 	}
-	_, err := s.exec(ctx, q, park, ownedBy(e.segments.answer.ticket())...)
+	_, err := e.segments.store.exec(ctx, q, park, ownedBy(e.segments.answer.ticket())...)
 	return err
 }
 
-func (e *sealing) leave(*Store) {}
+func (e *sealing) leave() {}
 
-// lastOfSegment returns the last message of a segment: the record or its lease, the steps, COMMIT.
-func (t *tx) lastOfSegment(ctx context.Context, e *sealing) (lastCalls, error) {
-	if t.store.dialect == sqlite {
-		return t.sealSQLite(ctx, e)
+// last returns the last message of a segment: the record or its lease, the steps, COMMIT.
+func (e *sealing) last(ctx context.Context, t *tx) (lastCalls, error) {
+	if t.db.dialect == sqlite {
+		return e.lastSQLite(ctx, t)
 	}
-	steps, err := t.stepCalls(ctx, e)
+	steps, err := e.stepCalls(ctx, t)
 	if err != nil {
 		return lastCalls{}, err
 	}
@@ -89,13 +89,13 @@ func (t *tx) lastOfSegment(ctx context.Context, e *sealing) (lastCalls, error) {
 	if e.first && seal.Answer != nil {
 		return rollbackTx{t, a}.last(ctx, *seal.Answer, seal.Alone, steps...)
 	}
-	record, err := t.recordCall(ctx, e)
+	record, err := e.recordCall(ctx, t)
 	if err != nil {
 		return lastCalls{}, err
 	}
 	calls := append([]txn.Call{record}, steps...)
 	if e.first && a.stepped { // what takes a free record forgets its steps
-		forget, err := t.store.call(ctx, t.conn.sql, forgetSteps, nil, a.claim.ID[:], a.seen)
+		forget, err := t.db.call(ctx, t.conn.sql, forgetSteps, nil, a.claim.ID[:], a.seen)
 		if err != nil {
 			return lastCalls{}, err
 		}
@@ -105,7 +105,7 @@ func (t *tx) lastOfSegment(ctx context.Context, e *sealing) (lastCalls, error) {
 }
 
 // recordCall is the statement that writes the record of a segment, and fails where the attempt does not own it.
-func (t *tx) recordCall(ctx context.Context, e *sealing) (txn.Call, error) {
+func (e *sealing) recordCall(ctx context.Context, t *tx) (txn.Call, error) {
 	a, c := e.segments.answer, e.segments.answer.claim
 	window := []any{micros(e.seal.Window.From), latest(e.seal.Window)}
 	switch {
@@ -115,18 +115,18 @@ func (t *tx) recordCall(ctx context.Context, e *sealing) (txn.Call, error) {
 			return txn.Call{}, notCommitted(err)
 		}
 		args = append(append(ownedBy(a.ticket()), args...), t.mark.args()...)
-		return t.store.call(ctx, t.conn.sql, sealAnswer, []any{new(int), &e.now}, args...)
+		return t.db.call(ctx, t.conn.sql, sealAnswer, []any{new(int), &e.now}, args...)
 	case e.first:
 		args := append(append(a.args(), c.Lease.Microseconds(), c.Deadline.Microseconds()), window...)
 		args = append(append(args, t.mark.args()...), a.seen, sweepAfter(c))
-		return t.store.call(ctx, t.conn.sql, recordRunning, []any{new(int), &e.now}, args...)
+		return t.db.call(ctx, t.conn.sql, recordRunning, []any{new(int), &e.now}, args...)
 	}
 	args := append(append(ownedBy(a.ticket()), c.Lease.Microseconds()), window...)
-	return t.store.call(ctx, t.conn.sql, sealRunning, []any{new(int), &e.now}, append(args, t.mark.args()...)...)
+	return t.db.call(ctx, t.conn.sql, sealRunning, []any{new(int), &e.now}, append(args, t.mark.args()...)...)
 }
 
 // stepCalls are the statements that write the steps of a segment, two steps in each.
-func (t *tx) stepCalls(ctx context.Context, e *sealing) (calls []txn.Call, err error) {
+func (e *sealing) stepCalls(ctx context.Context, t *tx) (calls []txn.Call, err error) {
 	ticket := e.segments.answer.ticket()
 	for steps := range slices.Chunk(e.steps(), 2) {
 		args := append(make([]any, 0, 12), ticket.ID[:], ticket.Fence)
@@ -136,7 +136,7 @@ func (t *tx) stepCalls(ctx context.Context, e *sealing) (calls []txn.Call, err e
 		if len(steps) == 1 {
 			args = append(args, nil, nil, nil, nil, nil)
 		}
-		put, err := t.store.call(ctx, t.conn.sql, putSteps, []any{new(int)}, args...)
+		put, err := t.db.call(ctx, t.conn.sql, putSteps, []any{new(int)}, args...)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package gormstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -21,7 +22,7 @@ type stepConn struct {
 	over atomic.Bool
 }
 
-var _ DBTX = (*stepConn)(nil)
+var _ dbtx = (*stepConn)(nil)
 
 // bindStep returns the context for the work of a step, and a function that ends the step's access.
 func (t *tx) bindStep(ctx context.Context) (inside context.Context, leave func()) {
@@ -46,14 +47,14 @@ func (c *stepConn) pgx(context.Context, ...string) (*conn, error) {
 }
 
 // session is a session of the app's db whose statements go over an attempt's connection.
-func (s *Store) session(ctx context.Context, conn gorm.ConnPool) *gorm.DB {
-	session := s.db.Session(&gorm.Session{NewDB: true, Context: ctx})
+func (d *database) session(ctx context.Context, conn gorm.ConnPool) *gorm.DB {
+	session := d.gorm.Session(&gorm.Session{NewDB: true, Context: ctx})
 	session.Statement.ConnPool = conn
 	session.Statement.Settings.Store(attemptSetting, conn)
 	return session
 }
 
-// ExecContext implements [DBTX].
+// ExecContext implements dbtx.
 func (c *stepConn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if c.over.Load() {
 		return nil, errStepOver
@@ -61,7 +62,7 @@ func (c *stepConn) ExecContext(ctx context.Context, query string, args ...any) (
 	return c.conn.ExecContext(ctx, query, args...)
 }
 
-// QueryContext implements [DBTX].
+// QueryContext implements dbtx.
 func (c *stepConn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if c.over.Load() {
 		return nil, errStepOver
@@ -69,7 +70,7 @@ func (c *stepConn) QueryContext(ctx context.Context, query string, args ...any) 
 	return c.conn.QueryContext(ctx, query, args...)
 }
 
-// QueryRowContext implements [DBTX].
+// QueryRowContext implements dbtx.
 func (c *stepConn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	if c.over.Load() {
 		return refusedRow(errStepOver)
@@ -77,32 +78,48 @@ func (c *stepConn) QueryRowContext(ctx context.Context, query string, args ...an
 	return c.conn.QueryRowContext(ctx, query, args...)
 }
 
-type segmentsKey struct{}
+// errStepOver: a step's transaction was kept.
+var errStepOver = errors.New("idem: gormstore: the step is over; write in a step of your own, and do not keep its transaction")
+
+type readerKey struct{}
 
 // reader is how a Resume handler reads outside its steps: in the open segment, so that it sees what its steps have written.
-type reader struct{ *segments }
+type reader struct {
+	db *database
+	of attemptSegments
+}
 
-var _ DBTX = (*reader)(nil)
+// attemptSegments are the transactions of a Resume attempt, one after the other.
+type attemptSegments interface {
+	// current returns the open one. It opens one if none is open.
+	current(ctx context.Context) (*tx, error)
+	// openOrFirst returns the open one, or the first one; nil behind the first seal where none is open.
+	openOrFirst(ctx context.Context) (*tx, error)
+	// hasOpen reports whether one is open.
+	hasOpen() bool
+}
+
+var _ dbtx = (*reader)(nil)
 
 func readerFrom(ctx context.Context) *reader {
-	r, _ := ctx.Value(segmentsKey{}).(*reader)
+	r, _ := ctx.Value(readerKey{}).(*reader)
 	return r
 }
 
 func (r *reader) conn(ctx context.Context, queries ...string) (*conn, error) {
 	for _, query := range queries {
-		if why := sqltext.MayWrite(r.store.dialect.text, query); why != "" {
+		if why := sqltext.MayWrite(r.db.dialect.text, query); why != "" {
 			return nil, fmt.Errorf("%w. This may write: %s", outsideStep{}, why)
 		}
 	}
-	t, err := r.current(ctx)
+	t, err := r.of.current(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return t.conn, nil
 }
 
-// ExecContext implements [DBTX].
+// ExecContext implements dbtx.
 func (r *reader) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	c, err := r.conn(ctx, query)
 	if err != nil {
@@ -111,10 +128,10 @@ func (r *reader) ExecContext(ctx context.Context, query string, args ...any) (sq
 	return c.ExecContext(ctx, query, args...)
 }
 
-// PrepareContext implements [DBTX].
+// PrepareContext implements dbtx.
 func (r *reader) PrepareContext(context.Context, string) (*sql.Stmt, error) { return nil, errPrepare }
 
-// QueryContext implements [DBTX].
+// QueryContext implements dbtx.
 func (r *reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	c, err := r.conn(ctx, query)
 	if err != nil {
@@ -123,7 +140,7 @@ func (r *reader) QueryContext(ctx context.Context, query string, args ...any) (*
 	return c.QueryContext(ctx, query, args...)
 }
 
-// QueryRowContext implements [DBTX].
+// QueryRowContext implements dbtx.
 func (r *reader) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	c, err := r.conn(ctx, query)
 	if err != nil {

@@ -41,10 +41,10 @@ func (s *Store) Resume(ctx context.Context, c store.Claim) (store.Segments, stor
 		case t != nil:
 			return &segments{store: s, answer: t.entry.(*answer), last: t, isOpen: true}, claimed, nil
 		case claimed.Won: // SQLite
-			return &segments{store: s, answer: wonAnswer(c, claimed.Record)}, claimed, nil
+			return &segments{store: s, answer: s.wonAnswer(c, claimed.Record)}, claimed, nil
 		case ours(claimed.Record, c): // the statement of the takeover was sent again
 			claimed = store.Claimed{Won: true, Record: claimed.Record}
-			return &segments{store: s, answer: wonAnswer(c, claimed.Record), sealed: true}, claimed, nil
+			return &segments{store: s, answer: s.wonAnswer(c, claimed.Record), sealed: true}, claimed, nil
 		case !isResumable(claimed.Record, c):
 			return nil, claimed, nil
 		}
@@ -55,7 +55,7 @@ func (s *Store) Resume(ctx context.Context, c store.Claim) (store.Segments, stor
 			claimed.Record.Owner = c.Owner // it may have been taken over
 			return nil, claimed, err
 		case claimed.Won:
-			return &segments{store: s, answer: wonAnswer(c, claimed.Record), sealed: true}, claimed, nil
+			return &segments{store: s, answer: s.wonAnswer(c, claimed.Record), sealed: true}, claimed, nil
 		default:
 			return nil, claimed, nil
 		}
@@ -63,8 +63,8 @@ func (s *Store) Resume(ctx context.Context, c store.Claim) (store.Segments, stor
 	return nil, store.Claimed{Busy: true}, nil
 }
 
-func wonAnswer(c store.Claim, won store.Record) *answer {
-	return &answer{claim: c, fence: won.Fence, timed: won.Timed}
+func (s *Store) wonAnswer(c store.Claim, won store.Record) *answer {
+	return &answer{store: s, claim: c, fence: won.Fence, timed: won.Timed}
 }
 
 // resume takes over an operation that was seen, in a commit of its own.
@@ -91,7 +91,7 @@ func (s *segments) Bind(ctx context.Context) context.Context {
 	if s.isOpen {
 		s.last.conn.attempt = ctx
 	}
-	return context.WithValue(ctx, segmentsKey{}, &reader{s})
+	return context.WithValue(ctx, readerKey{}, &reader{s.store.database, s})
 }
 
 // FailedWith implements [store.FailedTx].
@@ -264,7 +264,7 @@ func (s *segments) Seal(ctx context.Context, seal store.Seal) (now time.Time, er
 			if err := t.conn.distress(seal.Alone); err != nil {
 				return lastCalls{}, err
 			}
-			return t.lastOfSegment(ctx, e)
+			return e.last(ctx, t)
 		})
 	}
 	if e.first {

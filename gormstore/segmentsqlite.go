@@ -74,15 +74,15 @@ func (s *segments) beginSQLite(ctx context.Context, t *tx) error {
 // attempt's already.
 type firstOf struct{ *answer }
 
-func (firstOf) leave(*Store) {}
+func (firstOf) leave() {}
 
 func (e *sealing) trace() (statement, []any) {
 	t := e.segments.answer.ticket()
 	return traceSegment, []any{t.ID[:], t.Fence}
 }
 
-// sealSQLite writes what a segment seals, and returns its last message.
-func (t *tx) sealSQLite(ctx context.Context, e *sealing) (lastCalls, error) {
+// lastSQLite writes what a segment seals, and returns its last message.
+func (e *sealing) lastSQLite(ctx context.Context, t *tx) (lastCalls, error) {
 	a, own := e.segments.answer, t.conn.sql
 	if e.seal.Answer != nil && e.first {
 		args, err := completionArgs(*e.seal.Answer)
@@ -91,21 +91,21 @@ func (t *tx) sealSQLite(ctx context.Context, e *sealing) (lastCalls, error) {
 		}
 		last, err := rollbackTx{t, a}.recordSQLite(ctx, args, e.seal.Alone)
 		if err == nil {
-			err = t.putSteps(ctx, e)
+			err = e.putSteps(ctx, t)
 		}
 		return last, err
 	}
 	if err := t.stillOpen(ctx); err != nil {
 		return lastCalls{}, err
 	}
-	err := t.putSteps(ctx, e)
+	err := e.putSteps(ctx, t)
 	if err != nil {
 		return lastCalls{}, err
 	}
-	if _, err = t.store.exec(ctx, own, endTrace, a.claim.ID[:]); err != nil {
+	if _, err = t.db.exec(ctx, own, endTrace, a.claim.ID[:]); err != nil {
 		return lastCalls{}, notCommitted(err)
 	}
-	if err = t.store.queryRow(ctx, own, clock).Scan(&e.now); err != nil {
+	if err = t.db.queryRow(ctx, own, clock).Scan(&e.now); err != nil {
 		return lastCalls{}, notCommitted(err)
 	}
 	name, args := sealRunning, append(ownedBy(a.ticket()), a.claim.Lease.Microseconds(), micros(e.now.Time), nil)
@@ -122,7 +122,7 @@ func (t *tx) sealSQLite(ctx context.Context, e *sealing) (lastCalls, error) {
 	case e.first:
 		args[len(args)-1] = a.claim.Deadline.Microseconds()
 	}
-	n, err := t.store.exec(ctx, own, name, args...)
+	n, err := t.db.exec(ctx, own, name, args...)
 	switch {
 	case err != nil:
 		return lastCalls{}, notCommitted(err)
@@ -133,11 +133,11 @@ func (t *tx) sealSQLite(ctx context.Context, e *sealing) (lastCalls, error) {
 }
 
 // putSteps writes the steps of a segment.
-func (t *tx) putSteps(ctx context.Context, e *sealing) error {
+func (e *sealing) putSteps(ctx context.Context, t *tx) error {
 	ticket := e.segments.answer.ticket()
 	for _, step := range e.steps() {
 		args := append([]any{ticket.ID[:], ticket.Fence}, step.args()...)
-		switch n, err := t.store.exec(ctx, t.conn.sql, putStep, args...); {
+		switch n, err := t.db.exec(ctx, t.conn.sql, putStep, args...); {
 		case err != nil:
 			return notCommitted(err)
 		case n == 0:

@@ -44,7 +44,7 @@ func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, 
 		return err
 	}
 	var err error
-	if t := txFrom(ctx); t != nil && t.store == s {
+	if t := txFrom(ctx); t != nil && t.db == s.database {
 		t.asked.Store(true)
 		err = work(t.conn)
 	} else {

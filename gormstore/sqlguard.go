@@ -8,17 +8,8 @@ import (
 	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
-// SQLWriteGuard is [WriteGuard] for what an app writes over a *sql.DB of its own, on PostgreSQL, with any driver. It wraps
-// the connector that the *sql.DB is opened with:
-//
-//	config, err := pgx.ParseConfig(url)
-//	db := sql.OpenDB(gormstore.SQLWriteGuard(stdlib.GetConnector(*config)))
-//
-// A write with the context of a Rollback attempt over another connection than the attempt's, or with the context of a
-// Resume attempt outside its database steps, is [ErrOutsideTransaction], and nothing was sent. That is also a
-// statement without a context in a transaction that was begun with the attempt's. Otherwise it sees and does not see what
-// WriteGuard does. The store may be opened over the same *sql.DB, and [PgxTx] works as without the guard.
-func SQLWriteGuard(connector driver.Connector) driver.Connector { return sqlGuard{connector} }
+// sqlGuardOn is the guard around a connector: see gormstore.SQLWriteGuard.
+func sqlGuardOn(connector driver.Connector) driver.Connector { return sqlGuard{connector} }
 
 type sqlGuard struct{ driver.Connector }
 

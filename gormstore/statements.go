@@ -247,8 +247,8 @@ func (r row) Scan(targets ...any) error {
 }
 
 // exec runs a statement that changes at most a few rows, and returns how many.
-func (s *Store) exec(ctx context.Context, q querier, name statement, args ...any) (int64, error) {
-	text, err := s.statements.text(ctx, q, name)
+func (d *database) exec(ctx context.Context, q querier, name statement, args ...any) (int64, error) {
+	text, err := d.statements.text(ctx, q, name)
 	if err != nil {
 		return 0, err
 	}
@@ -260,10 +260,10 @@ func (s *Store) exec(ctx context.Context, q querier, name statement, args ...any
 }
 
 // each runs a statement that returns rows, and calls row for each of them.
-func (s *Store) each(
+func (d *database) each(
 	ctx context.Context, q querier, name statement, row func(scan func(into ...any) error) error, args ...any,
 ) error {
-	text, err := s.statements.text(ctx, q, name)
+	text, err := d.statements.text(ctx, q, name)
 	if err != nil {
 		return err
 	}
@@ -281,8 +281,8 @@ func (s *Store) each(
 }
 
 // queryRow runs a statement that returns one row.
-func (s *Store) queryRow(ctx context.Context, q querier, name statement, args ...any) row {
-	text, err := s.statements.text(ctx, q, name)
+func (d *database) queryRow(ctx context.Context, q querier, name statement, args ...any) row {
+	text, err := d.statements.text(ctx, q, name)
 	if err != nil {
 		return row{err: err}
 	}

@@ -44,35 +44,6 @@ func StepDo(ctx context.Context, name string, fn func(tx *gorm.DB) error) error 
 	return err
 }
 
-// failedStep returns why the segment of a step cannot commit. A failed statement dooms it, unless the handler has undone the
-// statement with a savepoint.
-func (t *tx) failedStep(ctx context.Context) error {
-	if err := t.failed(ctx); err != nil {
-		return err
-	}
-	if err := t.conn.distress(false); err != nil {
-		return err
-	}
-	if err := t.conn.standing(); err != nil {
-		return fmt.Errorf("%w: %w", store.ErrAborted, err)
-	}
-	return nil
-}
-
-// standing returns the error that has aborted the transaction; nil on SQLite, where a failed statement aborts nothing.
-func (c *conn) standing() error {
-	c.stateMu.Lock()
-	defer c.stateMu.Unlock()
-	if c.store.dialect == sqlite {
-		return nil
-	}
-	return c.failures.standing
-}
-
-var (
-	errStepOver = errors.New("idem: gormstore: the step is over; write in a step of your own, and do not keep its transaction")
-)
-
 // Steps implements [store.Stepper].
 func (s *Store) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, error) {
 	var steps []store.StepRecord

@@ -22,28 +22,3 @@ var tableColumns = map[string][]string{
 
 // rights are what a role must be allowed to do with tables. A table with no rights is still checked for what it keeps.
 type rights map[string]string
-
-var (
-	// storeRights are those of an app with guarded routes. Its sweep deletes markers, whoever has written them.
-	storeRights = rights{
-		"idempotency_record":      "SELECT, INSERT, UPDATE, DELETE",
-		"idempotency_step":        "SELECT, INSERT, UPDATE, DELETE",
-		"idempotency_reference":   "SELECT, INSERT, DELETE",
-		"idempotency_sighting":    "SELECT, INSERT, UPDATE, DELETE",
-		"idempotency_settlement":  "INSERT",
-		"idempotency_setting":     "SELECT, INSERT, UPDATE",
-		"processed_message":       "SELECT, UPDATE, DELETE",
-		"processed_message_floor": "SELECT, INSERT, UPDATE",
-		"idempotency_intent":      "",
-	}
-
-	// inboxRights are those of a consumer. It may have to write a marker again that was undone (loseMarker), and it raises the
-	// floor when it refuses a message that is too old (raiseFloor).
-	inboxRights = rights{
-		"processed_message":       "SELECT, INSERT, UPDATE",
-		"processed_message_floor": "SELECT, INSERT, UPDATE",
-	}
-
-	// journalRights are those of a client, without its Sweep.
-	journalRights = rights{"idempotency_intent": "SELECT, INSERT, UPDATE"}
-)

@@ -21,7 +21,7 @@ import (
 // and COMMIT. It does not use the transactions of database/sql, because a context can cancel their COMMIT, and this
 // COMMIT is never cancelled.
 type tx struct {
-	store *Store
+	db    *database
 	conn  *conn
 	entry entry
 	mark  txMark      // PostgreSQL
@@ -35,9 +35,6 @@ type tx struct {
 	gone    bool  // PostgreSQL: the last statement has found another transaction
 	lost    error // why it is not known which rows were committed: see undo
 	steps   int   // that have written in it, of a Resume attempt
-
-	lookOnce sync.Once // for another attempt's record: see rollbackTx.unlessTaken
-	taken    error     // what was found
 }
 
 const (
@@ -53,18 +50,18 @@ type entry interface {
 	// trace is a query that finds a row for as long as the transaction is open; SQLite.
 	trace() (name statement, args []any)
 	// committed reports whether the entry is there, once the transaction has ended.
-	committed(ctx context.Context, s *Store, q querier) (bool, error)
+	committed(ctx context.Context, q querier) (bool, error)
 	// lose records, in another transaction, that it is not known which rows of this one were committed. If the entry was
 	// undone, it is written again. If there is another transaction's entry now, that entry stays. left is how long the
 	// handler may still run.
-	lose(ctx context.Context, s *Store, q querier, left time.Duration) error
+	lose(ctx context.Context, q querier, left time.Duration) error
 	// leave releases what was reserved for the transaction in this process.
-	leave(s *Store)
+	leave()
 }
 
-func (s *Store) newTx(own *sql.Conn, e entry) *tx {
-	t := &tx{store: s, entry: e, release: s.leaveAttempt}
-	t.conn = &conn{sql: own, store: s, alive: t.alive, onEnded: t.loseEarly, guarded: guardedConns(own)}
+func (d *database) newTx(own *sql.Conn, e entry) *tx {
+	t := &tx{db: d, entry: e, release: d.leaveAttempt}
+	t.conn = &conn{sql: own, db: d, alive: t.alive, onEnded: t.loseEarly, guarded: guardedConns(own)}
 	return t
 }
 
@@ -74,14 +71,14 @@ func (t *tx) alive(ctx context.Context) bool {
 	defer cancel()
 	name, args := t.entry.trace()
 	var one int
-	return t.store.queryRow(ctx, t.conn.sql, name, args...).Scan(&one) == nil
+	return t.db.queryRow(ctx, t.conn.sql, name, args...).Scan(&one) == nil
 }
 
 // holdsWriter reports that SQLite's one writer is the transaction's.
 func (t *tx) holdsWriter() bool {
 	t.conn.mu.RLock()
 	defer t.conn.mu.RUnlock()
-	return t.store.file != nil && !t.conn.over
+	return t.db.file != nil && !t.conn.over
 }
 
 // end ends the handler's access and runs fn, once. Later calls get errOver.
@@ -99,7 +96,7 @@ func (t *tx) end(fn func() error) error {
 // leave releases what the transaction holds in this process. First the connection must be closed, or its transaction
 // ended.
 func (t *tx) leave() {
-	t.entry.leave(t.store)
+	t.entry.leave()
 	t.release()
 }
 
@@ -128,7 +125,7 @@ const (
 func (t *tx) rollback() (ours bool) {
 	ctx, cancel := txn.Ending()
 	defer cancel()
-	if t.store.dialect == sqlite {
+	if t.db.dialect == sqlite {
 		if ours = t.checked || t.oursSQLite(ctx); ctx.Err() != nil {
 			txn.Discard(t.conn.sql)
 		} else {
@@ -155,7 +152,7 @@ func (t *tx) rollbackPostgres(ctx context.Context) (ours bool, err error) {
 	own := t.conn.sql
 	ours = !t.gone && !t.conn.ended.Load()
 	if ours && txn.Status(own) != txn.Failed {
-		check, err := t.store.call(ctx, own, asBegun, []any{new(int)}, t.mark.args()...)
+		check, err := t.db.call(ctx, own, asBegun, []any{new(int)}, t.mark.args()...)
 		if err == nil {
 			_, err = txn.Send(ctx, own, check, txn.Call{Text: "ROLLBACK"})
 		}
@@ -192,7 +189,7 @@ func (t *tx) lose() error {
 	defer cancel()
 	var err error
 	recorded := txn.Again(ctx, txn.Long, func(int) bool {
-		err = t.store.transact(ctx, func(q querier) error { return t.entry.lose(ctx, t.store, q, 0) })
+		err = t.db.transact(ctx, func(q querier) error { return t.entry.lose(ctx, q, 0) })
 		return err == nil
 	})
 	if !recorded {
@@ -210,7 +207,7 @@ func (t *tx) loseEarly(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.DefaultClaimTimeout)
 	defer cancel()
-	_ = t.store.transact(ctx, func(q querier) error { return t.entry.lose(ctx, t.store, q, left) })
+	_ = t.db.transact(ctx, func(q querier) error { return t.entry.lose(ctx, q, left) })
 }
 
 // Rollback implements [store.Tx].
@@ -234,7 +231,7 @@ func (t *tx) run(
 	stop := context.AfterFunc(ctx, func() { _ = t.Rollback() })
 	defer stop()
 	bound := t.Bind(ctx)
-	if err := work(t.store.session(bound, t.conn)); err != nil {
+	if err := work(t.db.session(bound, t.conn)); err != nil {
 		switch ended := t.Rollback(); {
 		case errors.Is(ended, store.ErrEnded):
 			err = fmt.Errorf("%w: %w", ended, err)
@@ -281,11 +278,29 @@ func (t *tx) failed(ctx context.Context) error {
 	if t.conn.message.Load() != nil { // no more statements are admitted: the message has no end
 		return fmt.Errorf("%w: %w", store.ErrAborted, errUnfinished)
 	}
-	if t.store.dialect == sqlite && !t.alive(ctx) {
+	if t.db.dialect == sqlite && !t.alive(ctx) {
 		return fmt.Errorf("%w: %w", store.ErrAborted, errLost)
 	}
 	return nil
 }
+
+// failedStep returns why the segment of a step cannot commit. A failed statement dooms it, unless the handler has undone the
+// statement with a savepoint.
+func (t *tx) failedStep(ctx context.Context) error {
+	if err := t.failed(ctx); err != nil {
+		return err
+	}
+	if err := t.conn.distress(false); err != nil {
+		return err
+	}
+	if err := t.conn.standing(); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrAborted, err)
+	}
+	return nil
+}
+
+var errUnfinished = errors.New("idem: gormstore: a message was still being processed in the transaction when it ended; wait " +
+	"for Inbox.Process before the handler returns")
 
 // stillOpen fails on SQLite unless the transaction is the one that was begun: only that one has the savepoint. On PostgreSQL
 // the last message itself checks that.
@@ -301,10 +316,10 @@ func (t *tx) stillOpen(ctx context.Context) error {
 // commitOnly is the last message of a transaction whose entry was written first. It fails in a transaction that a failed
 // statement has aborted: there COMMIT would roll back without an error.
 func (t *tx) commitOnly(ctx context.Context) (lastCalls, error) {
-	if t.store.dialect == sqlite {
+	if t.db.dialect == sqlite {
 		return committing(), t.stillOpen(ctx)
 	}
-	check, err := t.store.call(ctx, t.conn.sql, asBegun, []any{new(int)}, t.mark.args()...)
+	check, err := t.db.call(ctx, t.conn.sql, asBegun, []any{new(int)}, t.mark.args()...)
 	if err != nil {
 		return lastCalls{}, err
 	}

@@ -23,11 +23,11 @@ func (c *conn) keepSettings(ctx context.Context) error {
 		return nil
 	}
 	var s settings
-	err := c.store.queryRow(c.within(ctx), c.sql, readSettings).Scan(&s.session, &s.role, &s.searchPath)
+	err := c.db.queryRow(c.within(ctx), c.sql, readSettings).Scan(&s.session, &s.role, &s.searchPath)
 	if err == nil {
 		c.settings = &s
 	}
-	c.failures.note(c.store.dialect, err)
+	c.failures.note(c.db.dialect, err)
 	return err
 }
 
@@ -44,6 +44,6 @@ func (c *conn) restoreSettings(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
-	_, err := c.store.exec(ctx, c.sql, setSettings, s.session, s.role, s.searchPath)
+	_, err := c.db.exec(ctx, c.sql, setSettings, s.session, s.role, s.searchPath)
 	return err
 }

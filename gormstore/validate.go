@@ -11,51 +11,9 @@ import (
 	"sync/atomic"
 )
 
-// Validate checks: the tables exist; they and the server keep what was confirmed, steps, markers and
-// intents included (F-2, F-5); the role has the rights that a store needs; on PostgreSQL the pool has the limit that it had
-// in New. One error names everything that is wrong. An app calls it, or [Audit], when it starts. In an app that does
-// not, the first claim is refused for what the server and the tables lose.
-func (s *Store) Validate(ctx context.Context) error {
-	err := s.validate(ctx, s.pool, storeRights)
-	if err == nil {
-		s.validated.passed.Store(true) // the first claim need not ask again
-	}
-	if s.stalls == nil {
-		return err
-	}
-	if changed := s.stalls.SameLimit(); changed != nil {
-		err = errors.Join(err, fmt.Errorf("idem: gormstore: %w", changed))
-	}
-	return err
-}
-
-// Validate checks that the server and the tables keep what the inbox confirms, and that the role has the rights that a
-// consumer needs: without UPDATE it could never acknowledge a duplicate (F-5). One error names everything that is wrong.
-// Call it when the consumer starts; Process refuses what Validate refuses.
-func (i *Inbox) Validate(ctx context.Context) error {
-	return i.store.validate(ctx, i.store.pool, inboxRights)
-}
-
-// Validate checks that the server and the table keep the intents, and that the role has the rights that a journal needs
-// (F-5): an intent that a crash loses gets another key, and its command is carried out twice. One error names everything
-// that is wrong. Call it when the app starts; Plan and Begin refuse what Validate refuses.
-func (j *Journal) Validate(ctx context.Context) error {
-	return j.store.validate(ctx, j.store.pool, journalRights)
-}
-
-// check runs Validate until it has passed once.
-func (j *Journal) check(ctx context.Context) error {
-	return j.validated.once(ctx, j.store, j.store.pool, journalRights)
-}
-
-func (s *Store) validate(ctx context.Context, q querier, need rights) error {
-	return inspector{q: q, statements: s.statements}.all(ctx, need)
-}
-
-// check runs Validate before the first claim, until it has passed once: an app may ignore what Validate says, and a record
-// that the server loses frees its key (F-2).
-func (s *Store) check(ctx context.Context) error {
-	return s.validated.once(ctx, s, s.pool, storeRights)
+// validate looks at the server and at the tables that are needed.
+func (d *database) validate(ctx context.Context, need rights) error {
+	return inspector{q: d.pool, statements: d.statements}.all(ctx, need)
 }
 
 // validated remembers that a validation has passed.
@@ -64,7 +22,7 @@ type validated struct {
 	turn   sync.Mutex // many first uses ask the server once
 }
 
-func (v *validated) once(ctx context.Context, s *Store, q querier, need rights) error {
+func (v *validated) once(ctx context.Context, d *database, need rights) error {
 	if v.passed.Load() {
 		return nil
 	}
@@ -73,7 +31,7 @@ func (v *validated) once(ctx context.Context, s *Store, q querier, need rights) 
 	if v.passed.Load() {
 		return nil
 	}
-	if err := (inspector{q: q, statements: s.statements, inUse: true}).all(ctx, need); err != nil {
+	if err := (inspector{q: d.pool, statements: d.statements, inUse: true}).all(ctx, need); err != nil {
 		return err
 	}
 	v.passed.Store(true)

@@ -1,0 +1,58 @@
+package gormstore
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/auth19/idem/core/store"
+)
+
+// forgetMessages deletes at most limit markers whose time is over, and raises the floors that remember them.
+func (s *Store) forgetMessages(ctx context.Context, limit int, w store.Window) (n int, err error) {
+	err = s.inTx(ctx, func(q querier) error {
+		var floors map[stream]int64
+		if n, floors, err = s.removeMessages(ctx, q, limit, w); err != nil {
+			return err
+		}
+		for _, f := range slices.SortedFunc(maps.Keys(floors), stream.compare) { // sorted, so that two sweeps do not deadlock
+			if _, err := s.exec(ctx, q, raiseFloor, f.group, f.source, floors[f]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// stream is a source and the group that processes its messages.
+type stream struct{ group, source string }
+
+func (f stream) compare(other stream) int {
+	return cmp.Or(cmp.Compare(f.group, other.group), cmp.Compare(f.source, other.source))
+}
+
+// removeMessages returns how many markers it has deleted, and for each stream when the latest of their messages was
+// published.
+func (s *Store) removeMessages(ctx context.Context, q querier, limit int, w store.Window) (
+	n int, floors map[stream]int64, err error,
+) {
+	floors = make(map[stream]int64)
+	err = s.each(ctx, q, forgetMessages, func(scan func(...any) error) error {
+		var f stream
+		var published instant
+		if err := scan(&f.group, &f.source, &published); err != nil {
+			return err
+		}
+		n++
+		if at, known := floors[f]; !published.IsZero() && (!known || at < published.UnixMicro()) {
+			floors[f] = published.UnixMicro()
+		}
+		return nil
+	}, limit, micros(w.From), latest(w))
+	return n, floors, err
+}
