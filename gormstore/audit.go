@@ -48,7 +48,7 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 		if d == postgres {
 			table = stmt.Quote(table) // as an identifier in SQL, for to_regclass
 		}
-		if err := look.secondLine(ctx, table, stmt.Schema); err != nil {
+		if err := secondLine(ctx, look, table, stmt.Schema); err != nil {
 			errs = append(errs, fmt.Errorf("money table %s (%T): %w", stmt.Schema.Table, model, err))
 		}
 	}
@@ -85,8 +85,8 @@ FROM pragma_index_list(?1) l WHERE l."unique"`,
 }
 
 // secondLine checks the columns of Once, and the UNIQUE index, of the money table of a model.
-func (i inspector) secondLine(ctx context.Context, table string, model *schema.Schema) error {
-	columns, err := i.columns(ctx, table)
+func secondLine(ctx context.Context, look inspector, table string, model *schema.Schema) error {
+	columns, err := look.columns(ctx, table)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (i inspector) secondLine(ctx context.Context, table string, model *schema.S
 				"rows: %s", column, backfill)
 		}
 	}
-	indexes, err := i.texts(ctx, uniqueIndexes[i.statements.dialect], table)
+	indexes, err := look.texts(ctx, uniqueIndexes[look.statements.dialect], table)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ func (b *binding) asked() {
 
 // session is the transaction for GORM, made when it is asked for: a handler may use database/sql alone.
 func (b *binding) session(ctx context.Context) *gorm.DB {
+	b.asked()
 	if b.tx == nil {
 		return b.gorm.WithContext(ctx)
 	}
@@ -57,4 +58,9 @@ func txFrom(ctx context.Context) *tx {
 		return b.tx
 	}
 	return nil
+}
+
+// withTx returns a context whose transaction is db, for unit tests.
+func withTx(ctx context.Context, db *gorm.DB) context.Context {
+	return context.WithValue(ctx, txKey{}, &binding{gorm: db, raw: db.Statement.ConnPool})
 }

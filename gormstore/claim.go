@@ -288,9 +288,6 @@ func (s *Store) InFlight(ctx context.Context, id store.ID) (bool, error) {
 	return taken, err
 }
 
-// endOfTime is later than any clock.
-var endOfTime = time.Date(9999, time.January, 1, 0, 0, 0, 0, time.UTC)
-
 // hasOutcome reports whether a repeat is told from a record how its command ended. A tombstone tells it too, and an erasure
 // may have made one right after COMMIT.
 func hasOutcome(rec store.Record) bool {

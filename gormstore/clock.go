@@ -32,3 +32,6 @@ func latest(w store.Window) int64 {
 	}
 	return w.To.UnixMicro()
 }
+
+// endOfTime is later than any clock.
+var endOfTime = time.Date(9999, time.January, 1, 0, 0, 0, 0, time.UTC)

@@ -47,9 +47,9 @@ type options struct {
 	harmless []string
 }
 
-// newDatabase returns the database of db, and installs the write guard there. It starts nothing, and does not claim the file
+// newDatabase returns the database of db, and installs the write guard there, gormstore.WriteGuard. It starts nothing, and does not claim the file
 // of SQLite for this process.
-func newDatabase(db *gorm.DB, o options) (*database, error) {
+func newDatabase(db *gorm.DB, guard gorm.Plugin, o options) (*database, error) {
 	of, err := dialectOf(db.Dialector.Name())
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func newDatabase(db *gorm.DB, o options) (*database, error) {
 	if err := knownLimit(pool, limit); err != nil {
 		return nil, err
 	}
-	if err := db.Use(writeGuard{}); err != nil && !errors.Is(err, gorm.ErrRegistered) {
+	if err := db.Use(guard); err != nil && !errors.Is(err, gorm.ErrRegistered) {
 		return nil, fmt.Errorf("install the write guard: %w", err)
 	}
 	texts, err := newStatements(of, o.schema)
@@ -121,11 +121,11 @@ func registered(db *gorm.DB) *database {
 }
 
 // databaseOf returns the database of db. Where db has none, it registers a new one.
-func databaseOf(db *gorm.DB) (*database, error) {
+func databaseOf(db *gorm.DB, guard gorm.Plugin) (*database, error) {
 	if d := registered(db); d != nil {
 		return d, nil
 	}
-	d, err := newDatabase(db, options{})
+	d, err := newDatabase(db, guard, options{})
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,17 @@ type outsideKey struct{}
 // function that only reads.
 func Outside(ctx context.Context) context.Context { return context.WithValue(ctx, outsideKey{}, true) }
 
+// isOutside reports whether Outside has marked ctx.
+func isOutside(ctx context.Context) bool { return ctx.Value(outsideKey{}) == true }
+
+// notOutside takes the mark of Outside away.
+func notOutside(ctx context.Context) context.Context {
+	if !isOutside(ctx) {
+		return ctx
+	}
+	return context.WithValue(ctx, outsideKey{}, false)
+}
+
 // attemptSetting is the setting of sessions that come from Tx; its value is the attempt's connection.
 const attemptSetting = "idem:attempt"
 
@@ -58,7 +69,7 @@ func refuseOutside(db *gorm.DB) {
 // misplaced returns the error of a write by db; nil where it may write.
 func misplaced(db *gorm.DB) error {
 	ctx := db.Statement.Context
-	if ctx.Value(outsideKey{}) != nil {
+	if isOutside(ctx) {
 		return nil
 	}
 	if b := bindingFrom(ctx); b != nil {

@@ -24,11 +24,10 @@ type DBTX interface {
 // none.
 func TxFrom(ctx context.Context) (*gorm.DB, bool) {
 	if b := bindingFrom(ctx); b != nil {
-		b.asked()
 		return b.session(ctx), true
 	}
 	if r := readerFrom(ctx); r != nil {
-		return r.db.session(ctx, r), true
+		return r.session(ctx), true
 	}
 	return nil, false
 }
@@ -78,5 +77,5 @@ func SQLTx(ctx context.Context) (DBTX, bool) {
 // WithTx returns a context in which Tx, TxFrom and SQLTx find db, for unit tests of handlers and repositories. db is
 // usually a transaction that the test rolls back.
 func WithTx(ctx context.Context, db *gorm.DB) context.Context {
-	return context.WithValue(ctx, txKey{}, &binding{gorm: db, raw: db.Statement.ConnPool})
+	return withTx(ctx, db)
 }

@@ -31,7 +31,7 @@ func (s *Store) Import(ctx context.Context, records []store.Record) (done store.
 }
 
 func (s *Store) importOne(ctx context.Context, q querier, rec store.Record, done *store.Imported) error {
-	if s.file != nil && s.file.isRunning(rec.ID) {
+	if s.file.isRunning(rec.ID) {
 		return nil // the key of an attempt that has written nothing yet
 	}
 	args, err := s.importArgs(rec)

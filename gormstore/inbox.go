@@ -101,7 +101,7 @@ func NewInbox(db *gorm.DB, cfg InboxConfig) (*Inbox, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("idem: gormstore.NewInbox: %w", err)
 	}
-	d, err := databaseOf(db)
+	d, err := databaseOf(db, WriteGuard())
 	if err != nil {
 		return nil, fmt.Errorf("idem: gormstore.NewInbox: %w", err)
 	}
@@ -183,9 +183,7 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 	if err != nil {
 		return err
 	}
-	if ctx.Value(outsideKey{}) != nil { // it was said of the message, and not of what fn writes
-		ctx = context.WithValue(ctx, outsideKey{}, nil)
-	}
+	ctx = notOutside(ctx)                         // it was said of the message, and not of what fn writes
 	handlers, end := core.WithMessage(ctx, mk.id) // calls derive their keys from the message
 	defer end()
 	if around != nil {

@@ -8,7 +8,6 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
-	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
 // around returns the transaction of the attempt, the step or the message that ctx belongs to, which the message joins. If
@@ -17,7 +16,7 @@ import (
 // second connection.
 func (i *Inbox) around(ctx context.Context) (*binding, error) {
 	b := bindingFrom(ctx)
-	outside := ctx.Value(outsideKey{}) != nil
+	outside := isOutside(ctx)
 	switch {
 	case b != nil && b.tx != nil && b.tx.db.pool == i.db.pool:
 		b.asked()
@@ -43,14 +42,12 @@ func (i *Inbox) around(ctx context.Context) (*binding, error) {
 // duplicate needs no confirmation of its own: when the COMMIT of that transaction is confirmed, everything that was
 // visible before is confirmed, too (F-2).
 func (i *Inbox) join(ctx context.Context, around *binding, m marker, fn func(tx *gorm.DB) error) error {
-	inside := &binding{tx: around.tx, gorm: around.gorm, raw: around.raw, joined: true}
-	if !around.enter(inside) {
-		return ErrTwoMessages
-	}
-	ctx = context.WithValue(ctx, txKey{}, inside)
-	if err := around.exec(ctx, "SAVEPOINT "+sqltext.MessageSavepoint); err != nil {
-		around.leave()
+	ctx, alone, err := around.enter(ctx)
+	switch {
+	case err != nil:
 		return err
+	case !alone:
+		return ErrTwoMessages
 	}
 	done := false
 	defer func() {
@@ -78,12 +75,9 @@ func (i *Inbox) join(ctx context.Context, around *binding, m marker, fn func(tx 
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	around.closeRows()
-	// It fails in a transaction that a failed statement has aborted.
-	if err := around.exec(ctx, "RELEASE SAVEPOINT "+sqltext.MessageSavepoint); err != nil {
-		return notCommitted(err)
+	if err := around.release(ctx); err != nil {
+		return err
 	}
-	around.leave()
 	done = true
 	return nil
 }

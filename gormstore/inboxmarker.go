@@ -93,8 +93,4 @@ func (m marker) committed(ctx context.Context, q querier) (bool, error) {
 	return bytes.Equal(hash, m.payload[:]), err
 }
 
-func (m marker) leave() {
-	if file := m.db.file; file != nil {
-		file.unreserve(m.id, m.attempt)
-	}
-}
+func (m marker) leave() { m.db.file.unreserve(m.id, m.attempt) }

@@ -36,7 +36,7 @@ func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) erro
 
 // begin opens a transaction and puts the marker in it.
 func (i *Inbox) begin(ctx context.Context, m marker) (t *tx, err error) {
-	if file := i.db.file; file != nil && !file.reserve(m.id, m.attempt) {
+	if !i.db.file.reserve(m.id, m.attempt) {
 		return nil, ErrMessageBusy
 	}
 	leave, err := i.db.enterMessage(ctx)
@@ -61,28 +61,22 @@ func (i *Inbox) begin(ctx context.Context, m marker) (t *tx, err error) {
 }
 
 func (i *Inbox) beginMessage(ctx context.Context, m marker) (*tx, error) {
-	own, err := i.db.pool.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	t := i.db.newTx(own, m)
-	if i.db.dialect == postgres {
-		err = i.db.beginGuarded(ctx, own, timeLeft(ctx), &t.mark, nil)
-	} else {
-		_, err = own.ExecContext(ctx, i.db.dialect.begin)
-	}
-	if err == nil {
-		err = i.mark(ctx, own, m)
-	}
-	if err == nil && i.db.dialect == sqlite {
-		_, err = own.ExecContext(ctx, setSavepoint) // see tx.stillOpen
-	}
-	if err != nil {
-		t.conn.end()
-		txn.Rollback(own)
-		return nil, err
-	}
-	return t, nil
+	d := i.db
+	return d.open(ctx, m, func(t *tx) (err error) {
+		own := t.conn.sql
+		if d.dialect == postgres {
+			err = d.beginGuarded(ctx, own, timeLeft(ctx), &t.mark, nil)
+		} else {
+			_, err = own.ExecContext(ctx, d.dialect.begin)
+		}
+		if err == nil {
+			err = i.mark(ctx, own, m)
+		}
+		if err == nil && d.dialect == sqlite {
+			_, err = own.ExecContext(ctx, setSavepoint) // see tx.stillOpen
+		}
+		return err
+	})
 }
 
 // mark puts the marker into a transaction that has begun.

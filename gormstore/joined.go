@@ -7,11 +7,30 @@ import (
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
-// enter begins a message whose binding is inside. It returns false if another message of the transaction is being
-// processed, other than the one that b is the binding of. Savepoints are a stack: two messages side by side would undo or
-// keep each other's rows.
-func (b *binding) enter(inside *binding) bool {
-	return b.tx == nil || b.tx.conn.message.CompareAndSwap(b.ofMessage(), inside)
+// enter begins a message in the transaction of b, behind a savepoint, and returns the context of its handler. Not ok:
+// another message of the transaction is being processed, other than the one that b is the binding of. Savepoints are a
+// stack: two messages side by side would undo or keep each other's rows.
+func (b *binding) enter(ctx context.Context) (handlers context.Context, ok bool, err error) {
+	inside := &binding{tx: b.tx, gorm: b.gorm, raw: b.raw, joined: true}
+	if b.tx != nil && !b.tx.conn.message.CompareAndSwap(b.ofMessage(), inside) {
+		return nil, false, nil
+	}
+	ctx = context.WithValue(ctx, txKey{}, inside)
+	if err := b.exec(ctx, "SAVEPOINT "+sqltext.MessageSavepoint); err != nil {
+		b.leave()
+		return nil, false, err
+	}
+	return ctx, true, nil
+}
+
+// release ends a message whose rows stay. It fails in a transaction that a failed statement has aborted.
+func (b *binding) release(ctx context.Context) error {
+	b.closeRows()
+	if err := b.exec(ctx, "RELEASE SAVEPOINT "+sqltext.MessageSavepoint); err != nil {
+		return notCommitted(err)
+	}
+	b.leave()
+	return nil
 }
 
 // leave ends a message that was released or undone. Until then the transaction does not commit: see tx.failed.

@@ -47,7 +47,7 @@ func KeysOf(secret *intents.Secret) JournalOption { return func(j *Journal) { j.
 // NewJournal returns the journal in db, which must have the tables of [Migrate]. If db also gets a store, call New first:
 // the journal then shares SQLite's one writer with the store. Errors: as for [New], except that no file is locked.
 func NewJournal(db *gorm.DB, opts ...JournalOption) (*Journal, error) {
-	d, err := databaseOf(db)
+	d, err := databaseOf(db, WriteGuard())
 	if err != nil {
 		return nil, fmt.Errorf("idem: gormstore.NewJournal: %w", err)
 	}

@@ -59,7 +59,7 @@ func (j *Journal) execIn(tx *gorm.DB, name statement, args ...any) (int64, error
 		return 0, errors.New("idem: gormstore.Journal: the intent must commit with your rows: pass the tx of db.Transaction, " +
 			"or gormstore.Tx(ctx)")
 	}
-	if b := bindingFrom(ctx); b != nil && b.raw != conn && ctx.Value(outsideKey{}) == nil {
+	if b := bindingFrom(ctx); b != nil && b.raw != conn && !isOutside(ctx) {
 		return 0, ErrOutsideTransaction
 	}
 	if tx.Dialector.Name() != j.db.dialect.name {

@@ -68,7 +68,7 @@ func (s *Store) peek(ctx context.Context, c store.Claim) (store.Claimed, error) 
 	if s.dialect == postgres {
 		return s.look(ctx, c)
 	}
-	if s.file != nil && s.file.isRunning(c.ID) {
+	if s.file.isRunning(c.ID) {
 		return store.Claimed{Busy: true}, nil
 	}
 	rec, err := s.Find(ctx, c.ID)

@@ -35,7 +35,7 @@ var ErrAnotherServer = errors.New("idem: gormstore: the server has been started 
 //
 // Errors: [ErrAnotherServer]; the end of ctx; the database's. Nothing is known then.
 func Confirm(ctx context.Context, db *gorm.DB, started time.Time) error {
-	d, err := databaseOf(db)
+	d, err := databaseOf(db, WriteGuard())
 	if err != nil {
 		return err
 	}

@@ -126,11 +126,11 @@ func (s *Store) patrolsTurn(ctx context.Context, q querier) (turn bool, err erro
 	if s.dialect == sqlite {
 		return true, nil // the transaction is the only writer
 	}
-	known, err := s.statements.find(ctx, q)
+	schema, err := s.statements.findSchema(ctx, q)
 	if err != nil {
 		return false, err
 	}
-	err = s.queryRow(ctx, q, patrolTurn, known.schema+recordTable).Scan(&turn, new(string))
+	err = s.queryRow(ctx, q, patrolTurn, schema+recordTable).Scan(&turn, new(string))
 	return turn, err
 }
 
@@ -140,12 +140,12 @@ func (s *Store) patrolWaits(ctx context.Context, q querier, limit int64) (bool, 
 	if s.dialect == sqlite {
 		return false, nil // there is no other writer
 	}
-	known, err := s.statements.find(ctx, q)
+	schema, err := s.statements.findSchema(ctx, q)
 	if err != nil {
 		return false, err
 	}
 	var writing, kept string
-	if err := s.queryRow(ctx, q, writers, known.schema+recordTable).Scan(&writing); err != nil {
+	if err := s.queryRow(ctx, q, writers, schema+recordTable).Scan(&writing); err != nil {
 		return false, err
 	}
 	err = s.queryRow(ctx, q, setting, patrolWriters).Scan(&kept)

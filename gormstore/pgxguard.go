@@ -76,7 +76,7 @@ func guarded(ctx context.Context, c *pgx.Conn, text string) context.Context {
 // outsideOf returns the error of a write that carries ctx and goes over a connection that is not the attempt's; nil where
 // it may write.
 func outsideOf(ctx context.Context) error {
-	if ctx.Value(outsideKey{}) != nil {
+	if isOutside(ctx) {
 		return nil
 	}
 	if b := bindingFrom(ctx); b != nil {

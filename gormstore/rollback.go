@@ -354,8 +354,4 @@ func (a *answer) lose(ctx context.Context, q querier, left time.Duration) error 
 	return nil // not written: another attempt has had the key since
 }
 
-func (a *answer) leave() {
-	if file := a.store.file; file != nil {
-		file.unreserve(a.claim.ID, a.claim.Owner)
-	}
-}
+func (a *answer) leave() { a.store.file.unreserve(a.claim.ID, a.claim.Owner) }

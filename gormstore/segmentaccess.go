@@ -101,6 +101,14 @@ type attemptSegments interface {
 
 var _ dbtx = (*reader)(nil)
 
+// withReader returns the context of a Resume handler outside its steps.
+func withReader(ctx context.Context, d *database, of attemptSegments) context.Context {
+	return context.WithValue(ctx, readerKey{}, &reader{d, of})
+}
+
+// session reads with GORM.
+func (r *reader) session(ctx context.Context) *gorm.DB { return r.db.session(ctx, r) }
+
 func readerFrom(ctx context.Context) *reader {
 	r, _ := ctx.Value(readerKey{}).(*reader)
 	return r

@@ -89,9 +89,9 @@ func (s *segments) Bind(ctx context.Context) context.Context {
 	defer s.mu.Unlock()
 	s.ctx = ctx
 	if s.isOpen {
-		s.last.conn.attempt = ctx
+		s.last.during(ctx)
 	}
-	return context.WithValue(ctx, readerKey{}, &reader{s.store.database, s})
+	return withReader(ctx, s.store.database, s)
 }
 
 // FailedWith implements [store.FailedTx].
@@ -156,28 +156,19 @@ func (s *segments) open(ctx context.Context) (err error) {
 		}
 		return err
 	}
-	t.release, t.conn.attempt = leave, s.ctx
+	t.release = leave
+	t.during(s.ctx)
 	s.last, s.isOpen = t, true
 	return nil
 }
 
 func (s *segments) begin(ctx context.Context) (*tx, error) {
-	own, err := s.store.pool.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	t := s.store.newTx(own, &sealing{segments: s})
-	if s.store.dialect == postgres {
-		err = s.beginPostgres(ctx, t)
-	} else {
-		err = s.beginSQLite(ctx, t)
-	}
-	if err != nil {
-		t.conn.end()
-		txn.Rollback(own)
-		return nil, err
-	}
-	return t, nil
+	return s.store.open(ctx, &sealing{segments: s}, func(t *tx) error {
+		if s.store.dialect == postgres {
+			return s.beginPostgres(ctx, t)
+		}
+		return s.beginSQLite(ctx, t)
+	})
 }
 
 // beginPostgres opens a segment behind the first seal. It waits for the key's lock: a repeat that looks holds it for a
@@ -249,9 +240,7 @@ func (s *segments) Rollback() error {
 
 // free gives the key free in this process: the attempt has sealed nothing and is over, or the record keeps others out.
 func (s *segments) free() {
-	if s.store.file != nil {
-		s.store.file.unreserve(s.answer.claim.ID, s.answer.claim.Owner)
-	}
+	s.store.file.unreserve(s.answer.claim.ID, s.answer.claim.Owner)
 }
 
 // Seal implements [store.Tx].
@@ -347,7 +336,7 @@ func (s *segments) reopen() error {
 	case !isOfCommand(d, s.refused):
 		return fmt.Errorf("%w: %w: %w", store.ErrRetryable, errDistress, s.refused)
 	}
-	if s.store.file != nil && !s.store.file.reserve(s.answer.claim.ID, s.answer.claim.Owner) {
+	if !s.store.file.reserve(s.answer.claim.ID, s.answer.claim.Owner) {
 		return store.ErrStale
 	}
 	s.over = false

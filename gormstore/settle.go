@@ -45,8 +45,7 @@ func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, 
 	}
 	var err error
 	if t := txFrom(ctx); t != nil && t.db == s.database {
-		t.asked.Store(true)
-		err = work(t.conn)
+		err = work(t.use())
 	} else {
 		err = s.inTx(ctx, work)
 	}

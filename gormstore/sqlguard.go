@@ -42,7 +42,7 @@ var (
 // check returns the error of a text that may write past the attempt.
 func (c *sqlGuardConn) check(ctx context.Context, text string) error {
 	refusal := c.begun
-	if refusal == nil || ctx.Value(outsideKey{}) != nil {
+	if refusal == nil || isOutside(ctx) {
 		refusal = outsideOf(ctx)
 	}
 	if refusal == nil || sqltext.IsControl(text) || ownTexts.has(text) {

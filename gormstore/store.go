@@ -43,14 +43,12 @@ var (
 // limit and takes its connections from a pgxpool (F-7); an option is wrong; another process or store uses the SQLite
 // file.
 func New(db *gorm.DB, options ...Option) (*Store, error) {
-	d, err := newDatabase(db, optionsOf(options))
+	d, err := newDatabase(db, WriteGuard(), optionsOf(options))
 	if err != nil {
 		return nil, fmt.Errorf("idem: gormstore.New: %w", err)
 	}
-	if d.file != nil {
-		if err := d.file.own(d.pool); err != nil {
-			return nil, err
-		}
+	if err := d.file.own(d.pool); err != nil {
+		return nil, err
 	}
 	return &Store{database: d}, d.register()
 }
@@ -58,9 +56,6 @@ func New(db *gorm.DB, options ...Option) (*Store, error) {
 // Close releases the SQLite file for another process. The database itself stays open: it is the app's. On
 // PostgreSQL there is nothing to close.
 func (s *Store) Close() error {
-	if s.file == nil {
-		return nil
-	}
 	return s.file.close()
 }
 
@@ -84,7 +79,7 @@ var storeRights = rights{
 func (s *Store) Validate(ctx context.Context) error {
 	err := s.validate(ctx, storeRights)
 	if err == nil {
-		s.validated.passed.Store(true) // the first claim need not ask again
+		s.validated.pass() // the first claim need not ask again
 	}
 	if s.stalls == nil {
 		return err

@@ -65,6 +65,30 @@ func (d *database) newTx(own *sql.Conn, e entry) *tx {
 	return t
 }
 
+// open opens a transaction for e on a connection of the pool. begin sends BEGIN, and what belongs to it.
+func (d *database) open(ctx context.Context, e entry, begin func(t *tx) error) (*tx, error) {
+	own, err := d.pool.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := d.newTx(own, e)
+	if err := begin(t); err != nil {
+		t.conn.end()
+		txn.Rollback(own)
+		return nil, err
+	}
+	return t, nil
+}
+
+// during makes ctx the handler's.
+func (t *tx) during(ctx context.Context) { t.conn.attempt = ctx }
+
+// use returns the connection for statements of the handler's transaction.
+func (t *tx) use() *conn {
+	t.asked.Store(true)
+	return t.conn
+}
+
 // alive reports on SQLite whether the transaction is still open: the row that it has written first can be seen nowhere else.
 func (t *tx) alive(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, txn.EndTimeout)
