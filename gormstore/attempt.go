@@ -24,8 +24,8 @@ func completionArgs(c store.Completion) ([]any, error) {
 
 // owned runs a statement that changes a record only for its current owner. If the statement changes nothing, same reports
 // whether an earlier try of the same statement has changed the record. If not, the error is ErrStale.
-func (s *Store) owned(ctx context.Context, t store.Ticket, same func(store.Record) bool, name statement, args ...any) error {
-	return s.write(ctx, func(q querier) error {
+func (s *Store) owned(ctx context.Context, t store.Ticket, same func(store.Record) bool, name txn.Statement, args ...any) error {
+	return s.db.Write(ctx, func(q txn.Querier) error {
 		if changed, err := s.change(ctx, q, name, append(ownedBy(t), args...)); err != nil || changed {
 			return err
 		}
@@ -38,23 +38,23 @@ func (s *Store) owned(ctx context.Context, t store.Ticket, same func(store.Recor
 			return err
 		}
 		if same(rec) {
-			return s.confirm(ctx, scan.started.Time) // the earlier try may not have waited for the standby
+			return s.db.Confirm(ctx, scan.Started.Time) // the earlier try may not have waited for the standby
 		}
 		return store.ErrStale
 	})
 }
 
 // change runs a statement that changes one record or none. The write of an answer also returns the server on PostgreSQL.
-func (s *Store) change(ctx context.Context, q querier, name statement, args []any) (changed bool, err error) {
-	if s.dialect == sqlite || name != complete {
-		n, err := s.exec(ctx, q, name, args...)
+func (s *Store) change(ctx context.Context, q txn.Querier, name txn.Statement, args []any) (changed bool, err error) {
+	if s.db.Dialect == txn.SQLite || name != complete {
+		n, err := s.db.Exec(ctx, q, name, args...)
 		return n == 1, err
 	}
-	var by server
-	if err := s.askOn(ctx, q, name, &by, []any{&by.pid, &by.started}, args...); err != nil || by.pid == 0 {
+	var by txn.Server
+	if err := s.db.AskOn(ctx, q, name, &by, []any{&by.PID, &by.Started}, args...); err != nil || by.PID == 0 {
 		return false, err
 	}
-	return true, s.confirmWritten(ctx, by)
+	return true, s.db.ConfirmWritten(ctx, by)
 }
 
 // Renew implements [store.Store].
@@ -72,7 +72,7 @@ func (s *Store) Complete(ctx context.Context, t store.Ticket, c store.Completion
 		return r.Ticket == t && (r.Stored == store.Completed || r.Stored == store.Expired)
 	}
 	send := func(ctx context.Context) error { return s.owned(ctx, t, done, complete, args...) }
-	return s.answers.Run(ctx, t, s.stallOf(0, t.ID), send)
+	return s.answers.Run(ctx, t, s.db.StallOf(0, t.ID), send)
 }
 
 // Park implements [store.Store].
@@ -95,13 +95,13 @@ func (s *Store) release(ctx context.Context, t store.Ticket) error {
 		return s.owned(ctx, t, freed, release, keepFree.Microseconds())
 	}
 	// The claim may still be running in the server, although its owner got an error. Then it holds the record's lock.
-	return s.inTx(ctx, func(q querier) error {
-		if s.dialect == postgres {
-			if _, err := s.exec(ctx, q, waitLock, lockKey(t.ID)); err != nil {
+	return s.db.InTx(ctx, func(q txn.Querier) error {
+		if s.db.Dialect == txn.Postgres {
+			if _, err := s.db.Exec(ctx, q, waitLock, txn.LockKey(t.ID)); err != nil {
 				return err
 			}
 		}
-		n, err := s.exec(ctx, q, releaseOwner, t.ID[:], t.Owner[:], keepFree.Microseconds())
+		n, err := s.db.Exec(ctx, q, releaseOwner, t.ID[:], t.Owner[:], keepFree.Microseconds())
 		if err != nil || n == 1 {
 			return err
 		}
@@ -110,7 +110,7 @@ func (s *Store) release(ctx context.Context, t store.Ticket) error {
 		case err == nil && rec.Owner == t.Owner && rec.Stored == store.Free:
 			return nil
 		case errors.Is(err, store.ErrNotFound), err == nil && rec.State() == store.Free:
-			_, err = s.exec(ctx, q, keepOut, t.ID[:], t.Owner[:], keepFree.Microseconds(), make([]byte, len(rec.Scope)),
+			_, err = s.db.Exec(ctx, q, keepOut, t.ID[:], t.Owner[:], keepFree.Microseconds(), make([]byte, len(rec.Scope)),
 				make([]byte, len(rec.Realm)))
 			return err
 		case err == nil:

@@ -9,6 +9,8 @@ import (
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
+
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // Audit checks the database when the app starts (D-2). models are the app's money rows. It looks at the live schema and
@@ -19,7 +21,7 @@ import (
 // column does not count. A default of operation_id counts as one unless the model embeds [Once]. [Inbox.Validate] and
 // [Journal.Validate] check what consumers and clients need in addition.
 func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
-	d, err := dialectOf(db.Dialector.Name())
+	d, err := txn.DialectOf(db.Dialector.Name())
 	if err != nil {
 		return fmt.Errorf("idem: gormstore.Audit: %w", err)
 	}
@@ -32,12 +34,12 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 		errs = append(errs, errors.New("the write guard is not installed on this db: use the db that gormstore.New got, or "+
 			"db.Use(gormstore.WriteGuard())"))
 	}
-	texts, err := statementsOf(db, d)
+	texts, err := txn.StatementsOf(db, d)
 	if err != nil {
 		return fmt.Errorf("idem: gormstore.Audit: %w", err)
 	}
-	look := inspector{q: pool, statements: texts}
-	errs = append(errs, look.server(ctx, storeRights)...)
+	look := txn.Inspector{Q: pool, Statements: texts}
+	errs = append(errs, look.Server(ctx, storeRights)...)
 	for _, model := range models {
 		stmt := &gorm.Statement{DB: db}
 		if err := stmt.Parse(model); err != nil {
@@ -45,7 +47,7 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 			continue
 		}
 		table := stmt.Schema.Table
-		if d == postgres {
+		if d == txn.Postgres {
 			table = stmt.Quote(table) // as an identifier in SQL, for to_regclass
 		}
 		if err := secondLine(ctx, look, table, stmt.Schema); err != nil {
@@ -61,8 +63,8 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 // uniqueIndexes lists the UNIQUE indexes of a table, each as one text: the flaws, a colon, the columns. A question mark
 // follows the name of a column that may be NULL. An exclamation mark and a reason follow the name of a column whose
 // value may be another one in each attempt.
-var uniqueIndexes = map[*dialect]string{
-	postgres: `SELECT concat_ws(' ', CASE WHEN NOT i.indisvalid THEN 'invalid' END,
+var uniqueIndexes = map[*txn.Dialect]string{
+	txn.Postgres: `SELECT concat_ws(' ', CASE WHEN NOT i.indisvalid THEN 'invalid' END,
 		CASE WHEN i.indpred IS NOT NULL THEN 'partial' END, CASE WHEN NOT i.indimmediate THEN 'deferrable' END,
 		CASE WHEN i.indexprs IS NOT NULL THEN 'over-expressions' END) || ':' ||
 	COALESCE((SELECT string_agg(a.attname || CASE WHEN a.attnotnull THEN '' ELSE '?' END ||
@@ -72,7 +74,7 @@ var uniqueIndexes = map[*dialect]string{
 		FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 		WHERE a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])), '')
 FROM pg_index i WHERE i.indrelid = to_regclass($1) AND i.indisunique`,
-	sqlite: `SELECT CASE WHEN l.partial THEN 'partial'
+	txn.SQLite: `SELECT CASE WHEN l.partial THEN 'partial'
 		WHEN EXISTS (SELECT 1 FROM pragma_index_info(l.name) x WHERE x.name IS NULL) THEN 'over-expressions'
 		ELSE '' END || ':' ||
 	COALESCE((SELECT group_concat(x.name || CASE WHEN t."notnull" THEN '' ELSE '?' END ||
@@ -85,8 +87,8 @@ FROM pragma_index_list(?1) l WHERE l."unique"`,
 }
 
 // secondLine checks the columns of Once, and the UNIQUE index, of the money table of a model.
-func secondLine(ctx context.Context, look inspector, table string, model *schema.Schema) error {
-	columns, err := look.columns(ctx, table)
+func secondLine(ctx context.Context, look txn.Inspector, table string, model *schema.Schema) error {
+	columns, err := look.Columns(ctx, table)
 	if err != nil {
 		return err
 	}
@@ -99,7 +101,7 @@ func secondLine(ctx context.Context, look inspector, table string, model *schema
 				"rows: %s", column, backfill)
 		}
 	}
-	indexes, err := look.texts(ctx, uniqueIndexes[look.statements.dialect], table)
+	indexes, err := look.Texts(ctx, uniqueIndexes[look.Statements.Dialect], table)
 	if err != nil {
 		return err
 	}

@@ -2,18 +2,13 @@ package gormstore
 
 import (
 	"context"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
-	pgdriver "gorm.io/driver/postgres"
-	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -23,104 +18,36 @@ import (
 func TestConfirmAsksTheServerThatWasRead(t *testing.T) {
 	t.Parallel()
 	st := onEach(t)["postgres"]
-	db := st.gorm
+	db := st.db.Gorm
 	var started time.Time
 	require.NoError(t, db.Raw("SELECT pg_postmaster_start_time()").Scan(&started).Error)
 
-	read := server{pid: 1}
-	require.NoError(t, st.confirmRead(t.Context(), read), "there is no standby to wait for")
-	require.False(t, st.confirmed.has(read.started.Time, read.pid))
+	read := txn.Server{PID: 1}
+	require.NoError(t, st.db.ConfirmRead(t.Context(), read), "there is no standby to wait for")
+	require.False(t, st.db.Confirmed.Has(read.Started.Time, read.PID))
 
-	read.started = instant{started.Add(time.Microsecond)} // it was read from another server
-	require.ErrorIs(t, st.confirmRead(t.Context(), read), errRace)
-	require.False(t, st.confirmed.has(read.started.Time, read.pid))
-	require.ErrorIs(t, Confirm(t.Context(), db, read.started.Time), ErrAnotherServer)
+	read.Started = txn.Instant{Time: started.Add(time.Microsecond)} // it was read from another server
+	require.ErrorIs(t, st.db.ConfirmRead(t.Context(), read), txn.ErrRace)
+	require.False(t, st.db.Confirmed.Has(read.Started.Time, read.PID))
+	require.ErrorIs(t, Confirm(t.Context(), db, read.Started.Time), txn.ErrAnotherServer)
 
-	read.started = instant{started}
-	require.NoError(t, st.confirmRead(t.Context(), read))
-	require.True(t, st.confirmed.has(started, 1))
-	require.False(t, st.confirmed.has(started, 2), "what this backend saw was confirmed, and nothing else")
+	read.Started = txn.Instant{Time: started}
+	require.NoError(t, st.db.ConfirmRead(t.Context(), read))
+	require.True(t, st.db.Confirmed.Has(started, 1))
+	require.False(t, st.db.Confirmed.Has(started, 2), "what this backend saw was confirmed, and nothing else")
 	require.NoError(t, Confirm(t.Context(), db, started))
 
 	over, end := context.WithCancel(t.Context())
 	end()
-	read.pid = 2
-	require.ErrorIs(t, st.confirmRead(over, read), context.Canceled)
-	require.False(t, st.confirmed.has(started, 2))
-}
-
-// takeover is a primary with a synchronous standby that has no COMMIT of this test, and another server, which takes over
-// as soon as something has been read for which the standby must be asked.
-type takeover struct {
-	primary *Store // waits for no standby
-	moving  *Store // on a pool that never keeps a connection
-	over    atomic.Bool
-}
-
-func newTakeover(t *testing.T) *takeover {
-	t.Helper()
-	primary := pgtest.Own(t, "synchronous_standby_names=missing", "synchronous_commit=local")
-	other, err := pgx.ParseConfig(pgtest.Own(t).URL())
-	require.NoError(t, err)
-	o := &takeover{primary: storeAt(t, primary.URL())}
-	config, err := pgx.ParseConfig(primary.URL())
-	require.NoError(t, err)
-	config.Tracer = o
-	pool := stdlib.OpenDB(*config, stdlib.OptionBeforeConnect(func(_ context.Context, to *pgx.ConnConfig) error {
-		if o.over.Load() {
-			to.Port, to.Password = other.Port, other.Password
-		}
-		return nil
-	}))
-	pool.SetMaxIdleConns(-1)
-	o.moving = storeOn(t, pgdriver.New(pgdriver.Config{Conn: pool}))
-	require.NoError(t, Migrate(t.Context(), o.primary.gorm))
-	return o
-}
-
-type asks struct{}
-
-// TraceQueryStart implements [pgx.QueryTracer].
-func (o *takeover) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
-	reads := !strings.HasPrefix(query.SQL, "UPDATE")
-	return context.WithValue(ctx, asks{}, reads && strings.Contains(query.SQL, "pg_postmaster_start_time"))
-}
-
-// TraceQueryEnd implements [pgx.QueryTracer].
-func (o *takeover) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
-	if ctx.Value(asks{}) == true {
-		o.over.Store(true)
-	}
-}
-
-// A second delivery finds the marker, and the second try of an answer that of the first one, on a primary that dies then. The
-// server that has taken over does not say that its standby has them: it may never have got them.
-//
-// CONTRACT F-2, Q-1, X-4
-func TestWhatWasSeenIsConfirmedThere(t *testing.T) {
-	t.Parallel()
-	o := newTakeover(t)
-	process := func(s *Store) error {
-		inbox, err := NewInbox(s.gorm, InboxConfig{Group: "stock", BrokerRetention: time.Hour})
-		require.NoError(t, err)
-		return inbox.Process(t.Context(), Message{Source: "orders", ID: "1"}, func(*gorm.DB) error { return nil })
-	}
-	ticket := won(t, o.primary, claimOf(1, store.Park))
-	for name, twice := range map[string]func(s *Store) error{
-		"a message": process,
-		"an answer": func(s *Store) error { return s.Complete(t.Context(), ticket, done) },
-	} {
-		o.over.Store(false)
-		require.NoError(t, twice(o.primary), name)
-		require.ErrorIs(t, twice(o.moving), ErrAnotherServer, name)
-		require.True(t, o.over.Load(), name)
-	}
+	read.PID = 2
+	require.ErrorIs(t, st.db.ConfirmRead(over, read), context.Canceled)
+	require.False(t, st.db.Confirmed.Has(started, 2))
 }
 
 // readBackOf is what the end of a Rollback attempt reads after its COMMIT has been cut off.
 func readBackOf(t *testing.T, s *Store, ticket store.Ticket) (committed, certain bool) {
 	t.Helper()
-	return (&tx{db: s.database, entry: &answer{store: s, claim: store.Claim{ID: ticket.ID, Owner: ticket.Owner}, fence: ticket.Fence}}).look(t.Context())
+	return (&txn.Tx{DB: s.db, Entry: &answer{store: s, claim: store.Claim{ID: ticket.ID, Owner: ticket.Owner}, fence: ticket.Fence}}).Look(t.Context())
 }
 
 // The answer that is there may be another attempt's: only the own one says that COMMIT has taken effect.
@@ -165,7 +92,7 @@ func TestReadBackAsksForItsOwnStep(t *testing.T) {
 	open.Opening(func() error { return nil })
 	committed := func(seal store.Seal, fence int64) bool {
 		of := &segments{store: st, answer: &answer{store: st, claim: c, fence: fence}}
-		committed, certain := (&tx{db: st.database, entry: &sealing{segments: of, seal: &seal}}).look(t.Context())
+		committed, certain := (&txn.Tx{DB: st.db, Entry: &sealing{segments: of, seal: &seal}}).Look(t.Context())
 		require.True(t, committed || certain)
 		return committed
 	}
@@ -193,7 +120,7 @@ func TestReadBackAsksForItsOwnStep(t *testing.T) {
 func TestReadBackDoesNotBelieveAStandby(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.Own(t)
-	require.NoError(t, Migrate(t.Context(), storeAt(t, primary.URL()).gorm))
+	require.NoError(t, Migrate(t.Context(), storeAt(t, primary.URL()).db.Gorm))
 	ticket := store.Ticket{ID: store.ID{1}, Owner: store.Owner{1}, Fence: 1}
 	committed, certain := readBackOf(t, storeAt(t, primary.URL()), ticket)
 	require.False(t, committed)
@@ -206,7 +133,7 @@ func TestReadBackDoesNotBelieveAStandby(t *testing.T) {
 
 	// Nor does it say that its primary's standby has what can be seen here.
 	onStandby := storeAt(t, standby.URL())
-	require.ErrorContains(t, onStandby.confirm(t.Context(), time.Time{}), "recovery")
+	require.ErrorContains(t, onStandby.db.Confirm(t.Context(), time.Time{}), "recovery")
 
 	// Nor does it say that no attempt is running: the locks of the primary cannot be seen there. CONTRACT M-7
 	_, err := storeAt(t, standby.URL()).InFlight(t.Context(), ticket.ID)

@@ -15,8 +15,8 @@ import (
 func claimArgs(c store.Claim) []any {
 	return append(make([]any, 0, 23), // with room for the arguments of the longest statement
 		c.ID[:], c.Scope[:], c.Owner[:], int64(c.Recovery), c.Method, c.Route, int64(c.Hash.Version), c.Hash.Sum[:],
-		c.Lease.Microseconds(), c.Deadline.Microseconds(), c.Realm[:], micros(c.Window.From),
-		micros(c.Key.Valid.From), latestOf(c), floorName(c), micros(c.Key.Made), c.Key.Timed, sweepAfter(c))
+		c.Lease.Microseconds(), c.Deadline.Microseconds(), c.Realm[:], txn.Micros(c.Window.From),
+		txn.Micros(c.Key.Valid.From), latestOf(c), floorName(c), txn.Micros(c.Key.Made), c.Key.Timed, sweepAfter(c))
 }
 
 // sweepAfter is the number of seconds after the claim when a sweep looks at a record that was completed in time. With
@@ -42,19 +42,19 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (claimed store.Claimed
 	if err := s.check(ctx); err != nil {
 		return store.Claimed{}, err
 	}
-	if s.file != nil {
+	if s.db.File != nil {
 		// A look at the record needs no writer, so that replays do not wait for one. It never decides a claim.
-		if claimed, err = s.peek(ctx, c); err != nil || isThere(claimed) {
+		if claimed, err = s.peek(ctx, c); err != nil || txn.IsThere(claimed) {
 			return claimed, err
 		}
 	}
-	if err := s.enterClaim(ctx); err != nil {
+	if err := s.db.EnterClaim(ctx); err != nil {
 		return store.Claimed{}, err
 	}
-	defer s.leaveClaim()
+	defer s.db.LeaveClaim()
 	seen := s.seen.before(c.ID)
 	for range 2 { // the first claim may get the lock of a record that was committed after its snapshot
-		err = s.write(ctx, func(q querier) error {
+		err = s.db.Write(ctx, func(q txn.Querier) error {
 			claimed, err = s.claimAlone(ctx, q, c, seen)
 			return err
 		})
@@ -62,40 +62,40 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (claimed store.Claimed
 			break
 		}
 	}
-	if errors.Is(err, errRace) { // other claims won each time
+	if errors.Is(err, txn.ErrRace) { // other claims won each time
 		return store.Claimed{Busy: true}, nil
 	}
 	return claimed, err
 }
 
 // claim claims on q, and claims again after a snapshot race.
-func (s *Store) claim(ctx context.Context, q querier, c store.Claim) (store.Claimed, error) {
-	if s.dialect == sqlite {
+func (s *Store) claim(ctx context.Context, q txn.Querier, c store.Claim) (store.Claimed, error) {
+	if s.db.Dialect == txn.SQLite {
 		return s.claimSQLite(ctx, q, c)
 	}
 	for range txn.MaxTries {
 		claimed, err := s.claimPostgres(ctx, q, c)
-		if !errors.Is(err, errRace) {
+		if !errors.Is(err, txn.ErrRace) {
 			return claimed, err
 		}
 	}
-	return store.Claimed{}, errRace
+	return store.Claimed{}, txn.ErrRace
 }
 
 // claimAlone is claim outside an attempt's transaction. It begins with the statement that most likely decides: lookFirst for
 // a key that was seen before, insertRecord for others. Both are cheaper than claimKey, which follows if they decide nothing.
-func (s *Store) claimAlone(ctx context.Context, q querier, c store.Claim, seen bool) (claimed store.Claimed, err error) {
+func (s *Store) claimAlone(ctx context.Context, q txn.Querier, c store.Claim, seen bool) (claimed store.Claimed, err error) {
 	switch {
-	case s.dialect == sqlite:
+	case s.db.Dialect == txn.SQLite:
 	case seen:
-		if claimed, err = s.lookFirst(ctx, c); err != nil || isThere(claimed) {
+		if claimed, err = s.lookFirst(ctx, c); err != nil || txn.IsThere(claimed) {
 			return claimed, err
 		}
 	default:
-		var now instant
-		var by server
-		row := []any{&now, &by.pid, &by.started}
-		err = s.askOn(ctx, q, insertRecord, &by, row, append(claimArgs(c), lockKey(c.ID), c.Traceparent)...)
+		var now txn.Instant
+		var by txn.Server
+		row := []any{&now, &by.PID, &by.Started}
+		err = s.db.AskOn(ctx, q, insertRecord, &by, row, append(claimArgs(c), txn.LockKey(c.ID), c.Traceparent)...)
 		switch {
 		case err != nil:
 			return store.Claimed{}, err
@@ -109,41 +109,41 @@ func (s *Store) claimAlone(ctx context.Context, q querier, c store.Claim, seen b
 // claimRow takes the row of claimKey.
 type claimRow struct {
 	lock  sql.NullBool
-	won   flag
-	now   instant
+	won   txn.Flag
+	now   txn.Instant
 	floor floor
 	scan  recordScan
 }
 
 func (r *claimRow) targets() []any { return r.scan.targets(&r.lock, &r.won, &r.now, &r.floor) }
 
-func (s *Store) claimPostgres(ctx context.Context, q querier, c store.Claim) (store.Claimed, error) {
+func (s *Store) claimPostgres(ctx context.Context, q txn.Querier, c store.Claim) (store.Claimed, error) {
 	var row claimRow
-	args := append(claimArgs(c), lockKey(c.ID), c.Traceparent)
-	if err := s.queryRow(ctx, q, claimKey, args...).Scan(row.targets()...); err != nil {
+	args := append(claimArgs(c), txn.LockKey(c.ID), c.Traceparent)
+	if err := s.db.QueryRow(ctx, q, claimKey, args...).Scan(row.targets()...); err != nil {
 		return store.Claimed{}, err
 	}
 	return s.claimed(ctx, q, c, &row)
 }
 
 // claimed returns the outcome in the row of claimKey, and takes the record over if the claim may.
-func (s *Store) claimed(ctx context.Context, q querier, c store.Claim, row *claimRow) (store.Claimed, error) {
+func (s *Store) claimed(ctx context.Context, q txn.Querier, c store.Claim, row *claimRow) (store.Claimed, error) {
 	lock, now, floor := row.lock, row.now, row.floor
 	switch {
 	case bool(row.won):
-		return s.won(ctx, wonRecord(c, 1, now.Time), server{pid: row.scan.pid, started: row.scan.started})
+		return s.won(ctx, wonRecord(c, 1, now.Time), txn.Server{PID: row.scan.PID, Started: row.scan.Started})
 	case row.scan.id == nil && lock.Bool && !c.Trusts(now.Time):
 		return store.Claimed{}, store.ErrClock
 	case row.scan.id == nil && lock.Bool && !c.Key.Allows(now.Time, floor.Time):
 		return keyRefused(now.Time), nil
 	case row.scan.id == nil && lock.Bool:
-		return store.Claimed{}, errRace
+		return store.Claimed{}, txn.ErrRace
 	case row.scan.id == nil:
 		return store.Claimed{Busy: true}, nil
 	}
 	rec, err := s.thereIs(ctx, &row.scan, now)
 	if err == nil && ours(rec, c) { // the first sending may not have waited for the standby
-		err = s.confirm(ctx, row.scan.started.Time)
+		err = s.db.Confirm(ctx, row.scan.Started.Time)
 		return store.Claimed{Won: err == nil, Record: rec}, err
 	}
 	if err != nil || !takeable(rec, c) {
@@ -160,8 +160,8 @@ func (s *Store) claimed(ctx context.Context, q querier, c store.Claim, row *clai
 }
 
 // won is the outcome of a claim that has won: not before the standby has it, because the handler may call a provider.
-func (s *Store) won(ctx context.Context, rec store.Record, by server) (store.Claimed, error) {
-	if err := s.confirmWritten(ctx, by); err != nil {
+func (s *Store) won(ctx context.Context, rec store.Record, by txn.Server) (store.Claimed, error) {
+	if err := s.db.ConfirmWritten(ctx, by); err != nil {
 		return store.Claimed{}, err
 	}
 	return store.Claimed{Won: true, Record: rec}, nil
@@ -169,20 +169,20 @@ func (s *Store) won(ctx context.Context, rec store.Record, by server) (store.Cla
 
 // takeOver gives a record to a claim, as the record was seen: free, or resumable. It fails with errRace if the record has
 // changed since.
-func (s *Store) takeOver(ctx context.Context, q querier, c store.Claim, rec store.Record) (store.Claimed, error) {
+func (s *Store) takeOver(ctx context.Context, q txn.Querier, c store.Claim, rec store.Record) (store.Claimed, error) {
 	if err := s.forgetSteps(ctx, q, rec); err != nil {
 		return store.Claimed{}, err
 	}
-	if s.dialect == sqlite {
+	if s.db.Dialect == txn.SQLite {
 		return s.takeOverSQLite(ctx, q, c, rec)
 	}
 	var lock sql.NullBool
 	var fence sql.NullInt64
 	var attempts sql.NullInt32
-	var created, now instant
-	var by server
-	args := append(claimArgs(c), rec.Fence, latest(c.Window), rec.State() == store.Free, lockKey(c.ID), c.Traceparent)
-	err := s.queryRow(ctx, q, takeOver, args...).Scan(&lock, &fence, &attempts, &created, &now, &by.pid, &by.started)
+	var created, now txn.Instant
+	var by txn.Server
+	args := append(claimArgs(c), rec.Fence, txn.Latest(c.Window), rec.State() == store.Free, txn.LockKey(c.ID), c.Traceparent)
+	err := s.db.QueryRow(ctx, q, takeOver, args...).Scan(&lock, &fence, &attempts, &created, &now, &by.PID, &by.Started)
 	switch {
 	case err != nil:
 		return store.Claimed{}, err
@@ -192,22 +192,22 @@ func (s *Store) takeOver(ctx context.Context, q querier, c store.Claim, rec stor
 		won.Timed = rec.Timed || c.Key.Timed && rec.State() == store.Free
 		return s.won(ctx, won, by)
 	case lock.Bool:
-		return store.Claimed{}, errRace // the record was taken, settled or dropped in between
+		return store.Claimed{}, txn.ErrRace // the record was taken, settled or dropped in between
 	}
 	return store.Claimed{Busy: true}, nil
 }
 
 // thereIs returns the existing record that a claim met. A repeat may be answered from it.
-func (s *Store) thereIs(ctx context.Context, scan *recordScan, now instant) (store.Record, error) {
+func (s *Store) thereIs(ctx context.Context, scan *recordScan, now txn.Instant) (store.Record, error) {
 	rec, err := scan.record(now.Time)
 	if err == nil && hasOutcome(rec) {
-		err = s.confirmRead(ctx, scan.server)
+		err = s.db.ConfirmRead(ctx, scan.Server)
 	}
 	return rec, err
 }
 
-func (s *Store) claimSQLite(ctx context.Context, q querier, c store.Claim) (store.Claimed, error) {
-	n, err := s.exec(ctx, q, claimKey, append(claimArgs(c), c.Traceparent)...)
+func (s *Store) claimSQLite(ctx context.Context, q txn.Querier, c store.Claim) (store.Claimed, error) {
+	n, err := s.db.Exec(ctx, q, claimKey, append(claimArgs(c), c.Traceparent)...)
 	if err != nil {
 		return store.Claimed{}, err
 	}
@@ -231,9 +231,9 @@ func (s *Store) claimSQLite(ctx context.Context, q querier, c store.Claim) (stor
 	return s.takeOver(ctx, q, c, rec)
 }
 
-func (s *Store) takeOverSQLite(ctx context.Context, q querier, c store.Claim, rec store.Record) (store.Claimed, error) {
-	args := append(claimArgs(c), rec.Fence, latest(c.Window), rec.State() == store.Free, c.Traceparent)
-	n, err := s.exec(ctx, q, takeOver, args...)
+func (s *Store) takeOverSQLite(ctx context.Context, q txn.Querier, c store.Claim, rec store.Record) (store.Claimed, error) {
+	args := append(claimArgs(c), rec.Fence, txn.Latest(c.Window), rec.State() == store.Free, c.Traceparent)
+	n, err := s.db.Exec(ctx, q, takeOver, args...)
 	if err != nil || n == 0 { // 0: the clock has gone back a little
 		return store.Claimed{Record: rec}, err
 	}
@@ -272,15 +272,15 @@ func outside(rec store.Record, c store.Claim) (bool, error) {
 
 // InFlight implements [store.Transactor]: an attempt holds the record's lock.
 func (s *Store) InFlight(ctx context.Context, id store.ID) (bool, error) {
-	if s.file != nil {
-		return s.file.isRunning(id), ctx.Err()
+	if s.db.File != nil {
+		return s.db.File.IsRunning(id), ctx.Err()
 	}
-	if s.dialect == sqlite {
+	if s.db.Dialect == txn.SQLite {
 		return false, ctx.Err()
 	}
 	var taken, standby bool
-	err := s.onPool(ctx, func(q querier) error {
-		return s.queryRow(ctx, q, held, lockHalves(id)...).Scan(&taken, &standby)
+	err := s.db.OnPool(ctx, func(q txn.Querier) error {
+		return s.db.QueryRow(ctx, q, held, txn.LockHalves(id)...).Scan(&taken, &standby)
 	})
 	if err == nil && standby {
 		err = errors.New("idem: gormstore: the server is a standby, where the locks of the primary cannot be seen")

@@ -21,6 +21,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/inbox"
 )
 
 // ways are how a handler can send a statement in its transaction.
@@ -430,14 +431,14 @@ func TestEndedMessageIsUnknown(t *testing.T) {
 		for _, ending := range smuggled(db) {
 			for name, failure := range map[string]error{"": nil, "and fails": errors.New("failed")} {
 				t.Run(fmt.Sprint(ending, name), func(t *testing.T) {
-					inbox, m := newInbox(t, db, stockInbox), message()
-					err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+					box, m := newInbox(t, db, stockInbox), message()
+					err := box.Process(t.Context(), m, func(tx *gorm.DB) error {
 						require.NoError(t, stock(tx))
 						require.NoError(t, smuggle(tx, ending...))
 						return failure
 					})
-					require.ErrorIs(t, err, gormstore.ErrMessageUnknown)
-					require.ErrorIs(t, inbox.Process(t.Context(), m, never(t)), gormstore.ErrMessageUnknown)
+					require.ErrorIs(t, err, inbox.ErrUnknown)
+					require.ErrorIs(t, box.Process(t.Context(), m, never(t)), inbox.ErrUnknown)
 					requireIdle(t, db)
 				})
 			}

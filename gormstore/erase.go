@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // Erase implements [store.Operations]. It reads the page first, so that the records of others are neither locked nor
@@ -12,7 +13,7 @@ import (
 func (s *Store) Erase(ctx context.Context, scope store.Scope, after store.ID, limit int) (store.ErasedPage, error) {
 	var page store.ErasedPage
 	var ids []store.ID
-	err := s.reading(ctx, func(q querier) (err error) {
+	err := s.reading(ctx, func(q txn.Querier) (err error) {
 		page, ids, err = s.erasablePage(ctx, q, scope, after, max(limit, 1))
 		return err
 	})
@@ -20,13 +21,13 @@ func (s *Store) Erase(ctx context.Context, scope store.Scope, after store.ID, li
 		return page, err
 	}
 	var erased int64
-	err = s.inTx(ctx, func(q querier) error {
+	err = s.db.InTx(ctx, func(q txn.Querier) error {
 		erased = 0
 		for _, id := range ids { // in the order of the ids: two erasures never wait for each other in a circle
-			n, err := s.exec(ctx, q, erase, id[:], scope[:])
-			for _, name := range []statement{dropSteps, dropReferences} {
+			n, err := s.db.Exec(ctx, q, erase, id[:], scope[:])
+			for _, name := range []txn.Statement{dropSteps, dropReferences} {
 				if err == nil && n == 1 {
-					_, err = s.exec(ctx, q, name, id[:])
+					_, err = s.db.Exec(ctx, q, name, id[:])
 				}
 			}
 			if err != nil {
@@ -44,13 +45,13 @@ func (s *Store) Erase(ctx context.Context, scope store.Scope, after store.ID, li
 }
 
 // erasablePage returns a page without what it has erased, and the ids of the records that may be erased.
-func (s *Store) erasablePage(ctx context.Context, q querier, scope store.Scope, after store.ID, limit int) (
+func (s *Store) erasablePage(ctx context.Context, q txn.Querier, scope store.Scope, after store.ID, limit int) (
 	page store.ErasedPage, ids []store.ID, err error,
 ) {
-	err = s.each(ctx, q, erasable, func(scan func(...any) error) error {
+	err = s.db.Each(ctx, q, erasable, func(scan func(...any) error) error {
 		var raw []byte
 		var state int16
-		var own, last flag
+		var own, last txn.Flag
 		if err := scan(&raw, &state, &own, &last); err != nil {
 			return err
 		}

@@ -175,9 +175,9 @@ func TestOptionalWorkInASavepoint(t *testing.T) {
 			}
 		}
 		t.Run("message", func(t *testing.T) { // the library goes back to its savepoint
-			inbox := newInbox(t, db, stockInbox)
+			box := newInbox(t, db, stockInbox)
 			require.NoError(t, attempts["attempt"](t, db, func(tx *gorm.DB) error {
-				require.Error(t, inbox.Process(tx.Statement.Context, message(), optional["NOWAIT"]))
+				require.Error(t, box.Process(tx.Statement.Context, message(), optional["NOWAIT"]))
 				return stock(tx)
 			}))
 		})

@@ -18,6 +18,7 @@ import (
 	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/inbox"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -155,8 +156,8 @@ func goldenSteps(t *testing.T, r *http.Request, answer error) (ran []string, err
 	return ran, err
 }
 
-func goldenMessage() gormstore.Message {
-	return gormstore.Message{Source: "payments", ID: "3f8c", Payload: []byte(`{"sku":"tea"}`), Published: time.Now()}
+func goldenMessage() inbox.Message {
+	return inbox.Message{Source: "payments", ID: "3f8c", Payload: []byte(`{"sku":"tea"}`), Published: time.Now()}
 }
 
 func goldenIntent() intents.Entry {
@@ -203,11 +204,11 @@ func readGolden(t *testing.T, db *gorm.DB, file string) {
 	require.Equal(t, []string{"refund " + goldenRefundKey}, steps, "the finished step is not run again")
 	require.Equal(t, before, countEffects(t, db))
 
-	inbox := newInbox(t, db, stockInbox)
-	require.NoError(t, inbox.Process(t.Context(), goldenMessage(), never(t)))
+	box := newInbox(t, db, stockInbox)
+	require.NoError(t, box.Process(t.Context(), goldenMessage(), never(t)))
 	other := goldenMessage()
 	other.Payload = []byte(`{"sku":"coffee"}`)
-	require.ErrorIs(t, inbox.Process(t.Context(), other, never(t)), gormstore.ErrMessageReused)
+	require.ErrorIs(t, box.Process(t.Context(), other, never(t)), inbox.ErrReused)
 
 	intent, found, err := newJournal(t, db).Find(t.Context(), goldenIntent().Intent)
 	require.NoError(t, err)

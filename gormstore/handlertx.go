@@ -8,6 +8,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // DBTX runs a handler's statements. It has the methods of GORM's ConnPool and of the DBTX interface that sqlc generates for
@@ -23,11 +24,11 @@ type DBTX interface {
 // as its context. Outside the steps of a Resume handler it only reads, in the open segment. It is false if there is
 // none.
 func TxFrom(ctx context.Context) (*gorm.DB, bool) {
-	if b := bindingFrom(ctx); b != nil {
-		return b.session(ctx), true
+	if b := txn.BindingFrom(ctx); b != nil {
+		return b.Session(ctx), true
 	}
-	if r := readerFrom(ctx); r != nil {
-		return r.session(ctx), true
+	if r := txn.ReaderFrom(ctx); r != nil {
+		return r.Session(ctx), true
 	}
 	return nil, false
 }
@@ -64,11 +65,11 @@ func Tx(ctx context.Context) *gorm.DB {
 
 // SQLTx is TxFrom for users of plain SQL or sqlc.
 func SQLTx(ctx context.Context) (DBTX, bool) {
-	if b := bindingFrom(ctx); b != nil {
-		b.asked()
-		return b.raw, true
+	if b := txn.BindingFrom(ctx); b != nil {
+		b.MarkAsked()
+		return b.Raw, true
 	}
-	if r := readerFrom(ctx); r != nil {
+	if r := txn.ReaderFrom(ctx); r != nil {
 		return r, true
 	}
 	return nil, false
@@ -77,5 +78,5 @@ func SQLTx(ctx context.Context) (DBTX, bool) {
 // WithTx returns a context in which Tx, TxFrom and SQLTx find db, for unit tests of handlers and repositories. db is
 // usually a transaction that the test rolls back.
 func WithTx(ctx context.Context, db *gorm.DB) context.Context {
-	return withTx(ctx, db)
+	return txn.WithTx(ctx, db)
 }

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // Import implements [store.Operations]: all records are added in one transaction.
 func (s *Store) Import(ctx context.Context, records []store.Record) (done store.Imported, err error) {
 	// Sorted, so that two imports at once cannot wait for each other in a circle.
 	records = slices.SortedFunc(slices.Values(records), func(a, b store.Record) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	err = s.inTx(ctx, func(q querier) error {
+	err = s.db.InTx(ctx, func(q txn.Querier) error {
 		done = store.Imported{}
 		for _, rec := range records {
 			if err := s.importOne(ctx, q, rec, &done); err != nil {
@@ -30,8 +31,8 @@ func (s *Store) Import(ctx context.Context, records []store.Record) (done store.
 	return done, nil
 }
 
-func (s *Store) importOne(ctx context.Context, q querier, rec store.Record, done *store.Imported) error {
-	if s.file.isRunning(rec.ID) {
+func (s *Store) importOne(ctx context.Context, q txn.Querier, rec store.Record, done *store.Imported) error {
+	if s.db.File.IsRunning(rec.ID) {
 		return nil // the key of an attempt that has written nothing yet
 	}
 	args, err := s.importArgs(rec)
@@ -39,7 +40,7 @@ func (s *Store) importOne(ctx context.Context, q querier, rec store.Record, done
 		return err
 	}
 	var fence int64
-	err = s.queryRow(ctx, q, importRecord, args...).Scan(&fence)
+	err = s.db.QueryRow(ctx, q, importRecord, args...).Scan(&fence)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil // the key is in use: it is left alone
@@ -50,7 +51,7 @@ func (s *Store) importOne(ctx context.Context, q querier, rec store.Record, done
 		return nil
 	}
 	done.Replaced++
-	_, err = s.exec(ctx, q, dropSteps, rec.ID[:])
+	_, err = s.db.Exec(ctx, q, dropSteps, rec.ID[:])
 	return err
 }
 
@@ -60,12 +61,13 @@ func (s *Store) importArgs(rec store.Record) ([]any, error) {
 		return nil, err
 	}
 	after, from := sweepImported(rec)
+	at := func(t time.Time) any { return instantOrNull(s.db.Dialect, t) }
 	args := []any{rec.ID[:], rec.Scope[:], rec.Owner[:], rec.Fence, int64(rec.Stored), int64(rec.Recovery), rec.Method,
-		rec.Route, int64(rec.Hash.Version), rec.Hash.Sum[:], s.dialect.time(rec.CreatedAt), s.dialect.time(rec.LeaseUntil),
-		s.dialect.time(rec.Deadline), s.dialect.time(rec.ExpiresAt), s.dialect.time(rec.PurgeAt), int64(rec.Answer.Status),
-		rec.Answer.Partial, headers, rec.Answer.Body, rec.Realm[:], rec.Timed, after, s.dialect.time(from)}
-	if s.dialect == postgres {
-		args = append(args, lockKey(rec.ID))
+		rec.Route, int64(rec.Hash.Version), rec.Hash.Sum[:], at(rec.CreatedAt), at(rec.LeaseUntil), at(rec.Deadline),
+		at(rec.ExpiresAt), at(rec.PurgeAt), int64(rec.Answer.Status), rec.Answer.Partial, headers, rec.Answer.Body,
+		rec.Realm[:], rec.Timed, after, at(from)}
+	if s.db.Dialect == txn.Postgres {
+		args = append(args, txn.LockKey(rec.ID))
 	}
 	return args, nil
 }
@@ -81,14 +83,10 @@ func sweepImported(rec store.Record) (after sql.NullInt32, from time.Time) {
 	return sql.NullInt32{}, rec.CreatedAt
 }
 
-// time is a point in time as an argument; the zero time is NULL.
-func (d *dialect) time(t time.Time) any {
-	switch {
-	case t.IsZero():
+// instantOrNull is a point in time as an argument; the zero time is NULL.
+func instantOrNull(d *txn.Dialect, t time.Time) any {
+	if t.IsZero() {
 		return nil
-	case d == postgres:
-		return t
-	default:
-		return t.UnixMicro()
 	}
+	return d.Instant(t)
 }

@@ -18,25 +18,26 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/inbox"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
 // stockInbox is what most tests use.
-var stockInbox = gormstore.InboxConfig{Group: "stock", BrokerRetention: 7 * 24 * time.Hour}
+var stockInbox = inbox.Config{Group: "stock", BrokerRetention: 7 * 24 * time.Hour}
 
-func newInbox(t *testing.T, db *gorm.DB, cfg gormstore.InboxConfig) *gormstore.Inbox {
+func newInbox(t *testing.T, db *gorm.DB, cfg inbox.Config) *inbox.Inbox {
 	t.Helper()
-	inbox := try(gormstore.NewInbox(db, cfg)).ok(t)
-	return inbox
+	box := try(inbox.New(db, cfg)).ok(t)
+	return box
 }
 
 // message returns a new message.
-func message() gormstore.Message {
-	return gormstore.Message{Source: "payments", ID: rand.Text(), Payload: []byte(`{"amount":"10.00"}`)}
+func message() inbox.Message {
+	return inbox.Message{Source: "payments", ID: rand.Text(), Payload: []byte(`{"amount":"10.00"}`)}
 }
 
 // reused is another message under the same id.
-func reused(m gormstore.Message) gormstore.Message {
+func reused(m inbox.Message) inbox.Message {
 	m.Payload = []byte(`{"amount":"99.00"}`)
 	return m
 }
@@ -53,16 +54,16 @@ func never(t *testing.T) func(*gorm.DB) error {
 }
 
 // requireProcessed checks that the message is processed, by now, and once.
-func requireProcessed(t *testing.T, inbox *gormstore.Inbox, m gormstore.Message) {
+func requireProcessed(t *testing.T, box *inbox.Inbox, m inbox.Message) {
 	t.Helper()
-	require.NoError(t, inbox.Process(t.Context(), m, never(t)))
+	require.NoError(t, box.Process(t.Context(), m, never(t)))
 }
 
 // requireUnprocessed checks that nothing has stayed of a delivery: the next one is processed.
-func requireUnprocessed(t *testing.T, db *gorm.DB, inbox *gormstore.Inbox, m gormstore.Message) {
+func requireUnprocessed(t *testing.T, db *gorm.DB, box *inbox.Inbox, m inbox.Message) {
 	t.Helper()
 	before := countEffects(t, db)
-	require.NoError(t, inbox.Process(t.Context(), m, stock))
+	require.NoError(t, box.Process(t.Context(), m, stock))
 	require.Equal(t, before+1, countEffects(t, db))
 }
 
@@ -82,15 +83,15 @@ func TestInboxProcessesOnce(t *testing.T) {
 	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
 		var duplicates []string
 		cfg := stockInbox
-		cfg.Duplicate = func(_ context.Context, m gormstore.Message) { duplicates = append(duplicates, m.ID) }
-		inbox, m := newInbox(t, db, cfg), message()
-		require.NoError(t, inbox.Process(t.Context(), m, stock))
-		requireProcessed(t, inbox, m)
+		cfg.Duplicate = func(_ context.Context, m inbox.Message) { duplicates = append(duplicates, m.ID) }
+		box, m := newInbox(t, db, cfg), message()
+		require.NoError(t, box.Process(t.Context(), m, stock))
+		requireProcessed(t, box, m)
 		require.Equal(t, []string{m.ID}, duplicates)
 
-		require.ErrorIs(t, inbox.Process(t.Context(), reused(m), never(t)), gormstore.ErrMessageReused)
+		require.ErrorIs(t, box.Process(t.Context(), reused(m), never(t)), inbox.ErrReused)
 		require.Len(t, duplicates, 1, "another payload is no duplicate")
-		requireProcessed(t, inbox, m)
+		requireProcessed(t, box, m)
 		require.Equal(t, 1, countEffects(t, db))
 		requireIdle(t, db)
 	})
@@ -108,14 +109,14 @@ func TestInboxScope(t *testing.T) {
 			cfg.Group = name[0]
 			m := message()
 			m.Source, m.ID = name[1], name[2]
-			inbox := newInbox(t, db, cfg)
-			require.NoError(t, inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+			box := newInbox(t, db, cfg)
+			require.NoError(t, box.Process(t.Context(), m, func(tx *gorm.DB) error {
 				key, ok := core.Origin(tx.Statement.Context)
 				require.True(t, ok)
 				keys[key] = true
 				return stock(tx)
 			}))
-			requireProcessed(t, inbox, m)
+			requireProcessed(t, box, m)
 			n++
 		}
 		require.Equal(t, n, countEffects(t, db))
@@ -130,28 +131,28 @@ func TestInboxScope(t *testing.T) {
 // CONTRACT Q-1
 func TestInboxSimultaneousDeliveries(t *testing.T) {
 	onEvery(t, func(t *testing.T, d database, db *gorm.DB) {
-		inbox, m := newInbox(t, db, stockInbox), message()
+		box, m := newInbox(t, db, stockInbox), message()
 		running, release := make(chan struct{}), make(chan struct{})
 		first := later(func() error {
-			return inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+			return box.Process(t.Context(), m, func(tx *gorm.DB) error {
 				close(running)
 				<-release
 				return stock(tx)
 			})
 		})
 		<-running
-		require.ErrorIs(t, inbox.Process(patient(t), m, never(t)), gormstore.ErrMessageBusy)
+		require.ErrorIs(t, box.Process(patient(t), m, never(t)), inbox.ErrBusy)
 		another := newInbox(t, db, stockInbox)
-		require.ErrorIs(t, another.Process(patient(t), m, never(t)), gormstore.ErrMessageBusy)
+		require.ErrorIs(t, another.Process(patient(t), m, never(t)), inbox.ErrBusy)
 		if d.shared {
-			requireUnprocessed(t, db, inbox, message()) // other messages go on
+			requireUnprocessed(t, db, box, message()) // other messages go on
 		}
 		close(release)
 		if err := <-first; err != nil {
 			require.ErrorIs(t, err, core.ErrRetryable) // serializable: for the message that overtook it
-			requireUnprocessed(t, db, inbox, m)
+			requireUnprocessed(t, db, box, m)
 		}
-		requireProcessed(t, inbox, m)
+		requireProcessed(t, box, m)
 		requireIdle(t, db)
 	})
 }
@@ -167,11 +168,11 @@ func TestInboxStorm(t *testing.T) {
 			t.Parallel()
 			open := d.fresh(t)
 			db := open(t)
-			inboxes := []*gormstore.Inbox{newInbox(t, db, stockInbox)}
+			inboxes := []*inbox.Inbox{newInbox(t, db, stockInbox)}
 			if d.shared {
 				inboxes = append(inboxes, newInbox(t, open(t), stockInbox))
 			}
-			all := make([]gormstore.Message, messages)
+			all := make([]inbox.Message, messages)
 			for i := range all {
 				all[i] = message()
 			}
@@ -183,7 +184,7 @@ func TestInboxStorm(t *testing.T) {
 						return stock(tx)
 					})
 					// Serializable transactions may fail together; nothing of them stays.
-					if !errors.Is(err, gormstore.ErrMessageBusy) && !errors.Is(err, core.ErrRetryable) {
+					if !errors.Is(err, inbox.ErrBusy) && !errors.Is(err, core.ErrRetryable) {
 						return err
 					}
 				}
@@ -201,22 +202,22 @@ func TestInboxStorm(t *testing.T) {
 func TestInboxHandlerFails(t *testing.T) {
 	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
 		errHandler := errors.New("no stock")
-		inbox, m := newInbox(t, db, stockInbox), message()
-		err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error { return errors.Join(stock(tx), errHandler) })
+		box, m := newInbox(t, db, stockInbox), message()
+		err := box.Process(t.Context(), m, func(tx *gorm.DB) error { return errors.Join(stock(tx), errHandler) })
 		require.ErrorIs(t, err, errHandler)
 		require.NotErrorIs(t, err, core.ErrRetryable)
 		require.Zero(t, countEffects(t, db))
 		requireIdle(t, db)
 		require.PanicsWithValue(t, "no stock", func() {
-			_ = inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+			_ = box.Process(t.Context(), m, func(tx *gorm.DB) error {
 				_ = stock(tx)
 				panic("no stock")
 			})
 		})
 		require.Zero(t, countEffects(t, db))
 		requireIdle(t, db)
-		requireUnprocessed(t, db, inbox, m)
-		requireProcessed(t, inbox, m)
+		requireUnprocessed(t, db, box, m)
+		requireProcessed(t, box, m)
 	})
 }
 
@@ -225,7 +226,7 @@ func TestInboxHandlerFails(t *testing.T) {
 // CONTRACT Q-1
 func TestInboxSwallowedErrors(t *testing.T) {
 	db := parallelPostgres(t)
-	inbox := newInbox(t, db, stockInbox)
+	box := newInbox(t, db, stockInbox)
 	for state, want := range map[string]error{
 		"23505": core.ErrAborted, // COMMIT would roll back and report nothing
 		"40001": core.ErrRetryable, "40P01": core.ErrRetryable, "55P03": core.ErrRetryable,
@@ -233,7 +234,7 @@ func TestInboxSwallowedErrors(t *testing.T) {
 		t.Run(state, func(t *testing.T) {
 			m := message()
 			raise := fmt.Sprintf("DO $$ BEGIN RAISE EXCEPTION 'on purpose' USING ERRCODE = '%s'; END $$", state)
-			err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+			err := box.Process(t.Context(), m, func(tx *gorm.DB) error {
 				require.NoError(t, stock(tx))
 				require.Error(t, tx.Exec(raise).Error)
 				return nil
@@ -241,38 +242,38 @@ func TestInboxSwallowedErrors(t *testing.T) {
 			require.ErrorIs(t, err, want)
 			require.Zero(t, countEffects(t, db))
 			requireIdle(t, db)
-			requireUnprocessed(t, db, inbox, m)
+			requireUnprocessed(t, db, box, m)
 			require.NoError(t, db.Exec("DELETE FROM effects").Error)
 		})
 	}
 
 	t.Run("sqlite", func(t *testing.T) {
 		db, within := interruptible(t)
-		inbox, m := newInbox(t, db, stockInbox), message()
-		err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+		box, m := newInbox(t, db, stockInbox), message()
+		err := box.Process(t.Context(), m, func(tx *gorm.DB) error {
 			require.Error(t, tx.WithContext(within(tx.Statement.Context)).Exec(endless).Error)
 			require.Error(t, stock(tx), "the transaction is no more; this row would be there without the marker")
 			return nil
 		})
 		require.ErrorIs(t, err, core.ErrAborted)
 		require.Zero(t, countEffects(t, db))
-		requireUnprocessed(t, db, inbox, m)
+		requireUnprocessed(t, db, box, m)
 	})
 }
 
 // CONTRACT Q-1
 func TestInboxConsumerIsKilled(t *testing.T) {
 	db := parallelPostgres(t)
-	inbox, m := newInbox(t, db, stockInbox), message()
-	err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+	box, m := newInbox(t, db, stockInbox), message()
+	err := box.Process(t.Context(), m, func(tx *gorm.DB) error {
 		require.NoError(t, stock(tx))
 		pid := query[int](t, tx, "SELECT pg_backend_pid()")
 		return db.Exec("SELECT pg_terminate_backend(?)", pid).Error
 	})
 	require.ErrorIs(t, err, core.ErrRetryable)
 	require.Zero(t, countEffects(t, db))
-	eventually(t, "the message is processed", func() bool { return inbox.Process(t.Context(), m, stock) == nil })
-	requireProcessed(t, inbox, m)
+	eventually(t, "the message is processed", func() bool { return box.Process(t.Context(), m, stock) == nil })
+	requireProcessed(t, box, m)
 	require.Equal(t, 1, countEffects(t, db))
 }
 
@@ -283,16 +284,16 @@ func TestInboxIsCutAtAnyByte(t *testing.T) {
 	t.Parallel()
 	cut := newCuttable(t, overPgx)
 	through := openPostgres(t, cut.url, 4)
-	inbox := newInbox(t, through, stockInbox)
+	box := newInbox(t, through, stockInbox)
 	processed := 0
 	cut.atAnyByte(t, func(at string, mend func()) {
 		m := message()
 		ctx := within(t, 30*time.Second)
-		err := inbox.Process(ctx, m, stock)
+		err := box.Process(ctx, m, stock)
 		mend()
 		for err != nil {
 			require.NoError(t, ctx.Err(), at)
-			err = inbox.Process(ctx, m, stock)
+			err = box.Process(ctx, m, stock)
 		}
 		processed++
 		require.Equal(t, processed, countEffects(t, cut.db), at)
@@ -307,7 +308,7 @@ func TestInboxCommit(t *testing.T) {
 	t.Run("the consumer stops", func(t *testing.T) {
 		t.Parallel()
 		cut := newCuttable(t, overPgx)
-		inbox, m := newInbox(t, openPostgres(t, cut.url, 4), stockInbox), message()
+		box, m := newInbox(t, openPostgres(t, cut.url, 4), stockInbox), message()
 		ctx, cancel := context.WithCancel(t.Context())
 		var cancels atomic.Int32
 		cut.set(func(toServer bool, chunk []byte) (int, bool) {
@@ -319,7 +320,7 @@ func TestInboxCommit(t *testing.T) {
 			}
 			return len(chunk), false
 		})
-		require.NoError(t, inbox.Process(ctx, m, stock))
+		require.NoError(t, box.Process(ctx, m, stock))
 		require.Zero(t, cancels.Load())
 		require.Equal(t, 1, countEffects(t, cut.db))
 	})
@@ -327,26 +328,26 @@ func TestInboxCommit(t *testing.T) {
 	t.Run("its answer is lost", func(t *testing.T) {
 		t.Parallel()
 		cut := newCuttable(t, overPgx)
-		inbox, m := newInbox(t, openPostgres(t, cut.url, 4), stockInbox), message()
+		box, m := newInbox(t, openPostgres(t, cut.url, 4), stockInbox), message()
 		answer, _ := once(func(toServer bool, chunk []byte) bool { return !toServer && isCommitted(chunk) })
 		cut.set(answer)
-		require.NoError(t, inbox.Process(t.Context(), m, stock), "it is read back")
-		requireProcessed(t, inbox, m)
+		require.NoError(t, box.Process(t.Context(), m, stock), "it is read back")
+		requireProcessed(t, box, m)
 		require.Equal(t, 1, countEffects(t, cut.db))
 	})
 
 	t.Run("another payload has committed meanwhile", func(t *testing.T) {
 		t.Parallel()
 		cut := newCuttable(t, overPgx)
-		inbox, m := newInbox(t, openPostgres(t, cut.url, 4), stockInbox), message()
+		box, m := newInbox(t, openPostgres(t, cut.url, 4), stockInbox), message()
 		direct, done := newInbox(t, cut.db, stockInbox), make(chan error, 1)
 		var lost atomic.Bool
 		cut.set(func(toServer bool, chunk []byte) (int, bool) {
 			switch {
 			case toServer && isCommitted(chunk) && lost.CompareAndSwap(false, true):
 				go func() {
-					err := gormstore.ErrMessageBusy // until the server notices that the connection is gone
-					for errors.Is(err, gormstore.ErrMessageBusy) {
+					err := inbox.ErrBusy // until the server notices that the connection is gone
+					for errors.Is(err, inbox.ErrBusy) {
 						err = direct.Process(t.Context(), reused(m), stock)
 					}
 					done <- err
@@ -360,8 +361,8 @@ func TestInboxCommit(t *testing.T) {
 			}
 			return len(chunk), false
 		})
-		require.ErrorIs(t, inbox.Process(t.Context(), m, stock), core.ErrRetryable, "that marker is not this message's")
-		require.ErrorIs(t, inbox.Process(t.Context(), m, never(t)), gormstore.ErrMessageReused)
+		require.ErrorIs(t, box.Process(t.Context(), m, stock), core.ErrRetryable, "that marker is not this message's")
+		require.ErrorIs(t, box.Process(t.Context(), m, never(t)), inbox.ErrReused)
 		require.Equal(t, 1, countEffects(t, cut.db))
 	})
 
@@ -369,12 +370,12 @@ func TestInboxCommit(t *testing.T) {
 		sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 			require.NoError(t, db.Exec("CREATE TABLE late (id integer PRIMARY KEY, "+
 				"other integer REFERENCES late (id) DEFERRABLE INITIALLY DEFERRED)").Error)
-			inbox, m := newInbox(t, db, stockInbox), message()
-			err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+			box, m := newInbox(t, db, stockInbox), message()
+			err := box.Process(t.Context(), m, func(tx *gorm.DB) error {
 				return tx.Exec("INSERT INTO late VALUES (1, 2)").Error
 			})
 			require.ErrorIs(t, err, core.ErrAborted)
-			requireUnprocessed(t, db, inbox, m)
+			requireUnprocessed(t, db, box, m)
 		})
 	})
 }
@@ -386,14 +387,14 @@ func TestInboxCommit(t *testing.T) {
 func TestInboxWaitsForStandby(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
-	inbox, m := newInbox(t, openPostgres(t, r.URL()+"&synchronous_commit=on", 4), stockInbox), message()
-	first := later(func() error { return inbox.Process(t.Context(), m, stock) })
+	box, m := newInbox(t, openPostgres(t, r.URL()+"&synchronous_commit=on", 4), stockInbox), message()
+	first := later(func() error { return box.Process(t.Context(), m, stock) })
 	require.NoError(t, r.admin.Exec("SELECT pg_terminate_backend(?)", r.waiting()).Error)
 	eventually(t, "the row can be seen", func() bool { return countEffects(t, r.admin) == 1 })
-	requireTimeout(t, func(ctx context.Context) error { return inbox.Process(ctx, m, never(t)) }, "message")
+	requireTimeout(t, func(ctx context.Context) error { return box.Process(ctx, m, never(t)) }, "message")
 	r.abandon()
 	require.NoError(t, <-first, "it is read back")
-	requireProcessed(t, inbox, m)
+	requireProcessed(t, box, m)
 	require.Equal(t, 1, countEffects(t, r.admin))
 }
 
@@ -401,40 +402,40 @@ func TestInboxWaitsForStandby(t *testing.T) {
 func TestInboxContext(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		t.Run("ends", func(t *testing.T) {
-			inbox, m := newInbox(t, db, stockInbox), message()
+			box, m := newInbox(t, db, stockInbox), message()
 			ctx, cancel := context.WithCancelCause(t.Context())
 			errStop := errors.New("the consumer stops")
-			require.ErrorIs(t, inbox.Process(ctx, m, func(tx *gorm.DB) error {
+			require.ErrorIs(t, box.Process(ctx, m, func(tx *gorm.DB) error {
 				require.NoError(t, stock(tx))
 				cancel(errStop)
 				return nil // it did not look
 			}), errStop)
-			requireUnprocessed(t, db, inbox, m)
-			require.ErrorIs(t, inbox.Process(ctx, message(), never(t)), context.Canceled)
+			requireUnprocessed(t, db, box, m)
+			require.ErrorIs(t, box.Process(ctx, message(), never(t)), context.Canceled)
 			requireIdle(t, db)
 		})
 
 		t.Run("the deadline", func(t *testing.T) {
 			cfg := stockInbox
 			cfg.Deadline = time.Second
-			inbox, m := newInbox(t, db, cfg), message()
+			box, m := newInbox(t, db, cfg), message()
 			begun := time.Now()
-			err := inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+			err := box.Process(t.Context(), m, func(tx *gorm.DB) error {
 				require.NoError(t, stock(tx))
 				<-tx.Statement.Context.Done()
 				return nil
 			})
 			require.Less(t, time.Since(begun), 10*time.Second)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.ErrorContains(t, err, "InboxConfig.Deadline")
-			requireUnprocessed(t, db, inbox, m)
+			require.ErrorContains(t, err, "inbox.Config.Deadline")
+			requireUnprocessed(t, db, box, m)
 		})
 
 		t.Run("carries the transaction", func(t *testing.T) {
-			inbox, m := newInbox(t, db, stockInbox), message()
+			box, m := newInbox(t, db, stockInbox), message()
 			before := countEffects(t, db)
 			var late context.Context
-			require.NoError(t, inbox.Process(t.Context(), m, func(tx *gorm.DB) error {
+			require.NoError(t, box.Process(t.Context(), m, func(tx *gorm.DB) error {
 				late = tx.Statement.Context
 				require.ErrorIs(t, db.WithContext(late).Create(&effect{}).Error, gormstore.ErrOutsideTransaction)
 				return addEffect(late)
@@ -449,28 +450,28 @@ func TestInboxContext(t *testing.T) {
 // CONTRACT Q-1
 func TestInboxInvalidMessages(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		inbox := newInbox(t, db, stockInbox)
-		for says, change := range map[string]func(m *gormstore.Message){
-			"ID is empty":                     func(m *gormstore.Message) { m.ID = "" },
-			"Source is empty":                 func(m *gormstore.Message) { m.Source = "" },
-			"ID has 256 bytes of at most 255": func(m *gormstore.Message) { m.ID = strings.Repeat("x", 256) },
-			"Source has 256 bytes":            func(m *gormstore.Message) { m.Source = strings.Repeat("x", 256) },
-			"ID is not valid UTF-8":           func(m *gormstore.Message) { m.ID = "a\x00b" },
-			"Source is not valid UTF-8":       func(m *gormstore.Message) { m.Source = "a\xffb" },
-			"Published is in the year 10000":  func(m *gormstore.Message) { m.Published = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
-			"Published is in the year -1":     func(m *gormstore.Message) { m.Published = time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC) },
+		box := newInbox(t, db, stockInbox)
+		for says, change := range map[string]func(m *inbox.Message){
+			"ID is empty":                     func(m *inbox.Message) { m.ID = "" },
+			"Source is empty":                 func(m *inbox.Message) { m.Source = "" },
+			"ID has 256 bytes of at most 255": func(m *inbox.Message) { m.ID = strings.Repeat("x", 256) },
+			"Source has 256 bytes":            func(m *inbox.Message) { m.Source = strings.Repeat("x", 256) },
+			"ID is not valid UTF-8":           func(m *inbox.Message) { m.ID = "a\x00b" },
+			"Source is not valid UTF-8":       func(m *inbox.Message) { m.Source = "a\xffb" },
+			"Published is in the year 10000":  func(m *inbox.Message) { m.Published = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+			"Published is in the year -1":     func(m *inbox.Message) { m.Published = time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC) },
 		} {
 			m := message()
 			change(&m)
-			err := inbox.Process(t.Context(), m, never(t))
-			require.ErrorIs(t, err, gormstore.ErrMessageInvalid)
+			err := box.Process(t.Context(), m, never(t))
+			require.ErrorIs(t, err, inbox.ErrInvalid)
 			require.ErrorContains(t, err, says)
 		}
 		longest := message()
 		longest.ID, longest.Source = strings.Repeat("ä", 127)+"x", strings.Repeat("x", 255)
 		longest.Payload = nil
-		require.NoError(t, inbox.Process(t.Context(), longest, stock))
-		requireProcessed(t, inbox, longest)
+		require.NoError(t, box.Process(t.Context(), longest, stock))
+		requireProcessed(t, box, longest)
 	})
 }
 
@@ -486,30 +487,30 @@ func age(t *testing.T, db *gorm.DB, by time.Duration) {
 func TestInboxConsumerLagsBehind(t *testing.T) {
 	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
 		store := newStore(t, db)
-		inbox := newInbox(t, db, stockInbox)
-		const keep, hour = gormstore.DefaultKeep, time.Hour
+		box := newInbox(t, db, stockInbox)
+		const keep, hour = inbox.DefaultKeep, time.Hour
 
 		m := message()
 		m.Published = time.Now().Add(-keep - time.Second)
-		require.ErrorIs(t, inbox.Process(t.Context(), m, never(t)), gormstore.ErrMessageTooOld)
+		require.ErrorIs(t, box.Process(t.Context(), m, never(t)), inbox.ErrTooOld)
 		requireIdle(t, db)
 		m.Published = time.Now().Add(-keep + hour)
-		require.NoError(t, inbox.Process(t.Context(), m, stock), "in time")
+		require.NoError(t, box.Process(t.Context(), m, stock), "in time")
 
 		m.Published = m.Published.Add(-2 * hour)
-		requireProcessed(t, inbox, m) // too old, but the marker is there: a duplicate
+		requireProcessed(t, box, m) // too old, but the marker is there: a duplicate
 
 		age(t, db, keep-time.Minute)
 		require.Zero(t, sweepMessages(t, store), "a marker lives from the processing on")
-		requireProcessed(t, inbox, m)
+		requireProcessed(t, box, m)
 		age(t, db, 2*time.Minute)
-		requireProcessed(t, inbox, m) // as long as there is a marker, it counts
+		requireProcessed(t, box, m) // as long as there is a marker, it counts
 		require.Equal(t, 1, sweepMessages(t, store))
-		require.ErrorIs(t, inbox.Process(t.Context(), m, never(t)), gormstore.ErrMessageTooOld)
+		require.ErrorIs(t, box.Process(t.Context(), m, never(t)), inbox.ErrTooOld)
 
 		early := message()
 		early.Published = time.Now().Add(48 * hour)
-		require.NoError(t, inbox.Process(t.Context(), early, stock))
+		require.NoError(t, box.Process(t.Context(), early, stock))
 		age(t, db, keep+47*hour)
 		require.Zero(t, sweepMessages(t, store), "a publisher whose clock is ahead does not outlive its marker")
 		age(t, db, 2*hour)
@@ -527,18 +528,18 @@ func TestInboxNeverForgetsWhatIsTooOld(t *testing.T) {
 		raised := stockInbox
 		raised.Keep = 365 * 24 * time.Hour
 		short, long := newInbox(t, db, stockInbox), newInbox(t, db, raised)
-		const keep, hour = gormstore.DefaultKeep, time.Hour
-		aged := func(by time.Duration) gormstore.Message {
+		const keep, hour = inbox.DefaultKeep, time.Hour
+		aged := func(by time.Duration) inbox.Message {
 			m := message()
 			m.Published = time.Now().Add(-by)
 			return m
 		}
 
 		refused := aged(keep + hour)
-		require.ErrorIs(t, short.Process(t.Context(), refused, never(t)), gormstore.ErrMessageTooOld)
-		require.ErrorIs(t, long.Process(t.Context(), refused, never(t)), gormstore.ErrMessageTooOld)
-		require.ErrorIs(t, long.Process(t.Context(), aged(keep+2*hour), never(t)), gormstore.ErrMessageTooOld)
-		require.ErrorIs(t, long.Process(t.Context(), refused, never(t)), gormstore.ErrMessageTooOld, "the floor only rises")
+		require.ErrorIs(t, short.Process(t.Context(), refused, never(t)), inbox.ErrTooOld)
+		require.ErrorIs(t, long.Process(t.Context(), refused, never(t)), inbox.ErrTooOld)
+		require.ErrorIs(t, long.Process(t.Context(), aged(keep+2*hour), never(t)), inbox.ErrTooOld)
+		require.ErrorIs(t, long.Process(t.Context(), refused, never(t)), inbox.ErrTooOld, "the floor only rises")
 
 		processed, other := aged(keep-hour), aged(keep-2*hour)
 		other.Source = "refunds"
@@ -550,8 +551,8 @@ func TestInboxNeverForgetsWhatIsTooOld(t *testing.T) {
 		}
 		age(t, db, keep)
 		require.Equal(t, 5, sweepMessages(t, store))
-		for _, m := range []gormstore.Message{processed, other} {
-			require.ErrorIs(t, long.Process(t.Context(), m, never(t)), gormstore.ErrMessageTooOld)
+		for _, m := range []inbox.Message{processed, other} {
+			require.ErrorIs(t, long.Process(t.Context(), m, never(t)), inbox.ErrTooOld)
 		}
 
 		require.NoError(t, long.Process(t.Context(), aged(keep-90*time.Minute), stock), "younger than all of them")
@@ -572,17 +573,17 @@ func sweepMessages(t *testing.T, st *gormstore.Store) int {
 // CONTRACT Q-1, T-3
 func TestInboxSweep(t *testing.T) {
 	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, st *gormstore.Store) {
-		inbox := newInbox(t, db, stockInbox)
+		box := newInbox(t, db, stockInbox)
 		for range 5 {
-			require.NoError(t, inbox.Process(t.Context(), message(), stock))
+			require.NoError(t, box.Process(t.Context(), message(), stock))
 		}
-		age(t, db, gormstore.DefaultKeep+time.Second)
+		age(t, db, inbox.DefaultKeep+time.Second)
 		young := message()
-		require.NoError(t, inbox.Process(t.Context(), young, stock))
+		require.NoError(t, box.Process(t.Context(), young, stock))
 		for _, want := range []int{2, 2, 1, 0} { // in batches
 			require.Equal(t, store.Swept{Messages: want}, sweep(t, st, 2))
 		}
-		requireProcessed(t, inbox, young)
+		requireProcessed(t, box, young)
 	})
 }
 
@@ -590,8 +591,8 @@ func TestInboxSweep(t *testing.T) {
 func TestInboxConfig(t *testing.T) {
 	t.Parallel()
 	db := openPostgres(t, pgtest.URL(t), 2)
-	_, err := gormstore.NewInbox(db, gormstore.InboxConfig{Keep: -1, Deadline: time.Millisecond})
-	require.ErrorContains(t, err, "idem: gormstore.NewInbox: ")
+	_, err := inbox.New(db, inbox.Config{Keep: -1, Deadline: time.Millisecond})
+	require.ErrorContains(t, err, "idem: inbox.New: ")
 	require.ErrorContains(t, err, "Group is empty")
 	require.ErrorContains(t, err, "BrokerRetention is missing")
 	require.ErrorContains(t, err, "Keep is -1ns")
@@ -608,7 +609,7 @@ func TestInboxConfig(t *testing.T) {
 		{365 * 24 * time.Hour, 0, ""},
 		{-1, 0, "BrokerRetention"},
 	} {
-		_, err := gormstore.NewInbox(db, gormstore.InboxConfig{Group: "g", BrokerRetention: c.retention, Keep: c.keep})
+		_, err := inbox.New(db, inbox.Config{Group: "g", BrokerRetention: c.retention, Keep: c.keep})
 		if c.says == "" {
 			require.NoError(t, err)
 		} else {
@@ -616,8 +617,8 @@ func TestInboxConfig(t *testing.T) {
 		}
 	}
 
-	_, err = gormstore.NewInbox(openPostgres(t, pgtest.URL(t), 1), stockInbox)
-	require.ErrorContains(t, err, "idem: gormstore.NewInbox: SetMaxOpenConns(1)")
+	_, err = inbox.New(openPostgres(t, pgtest.URL(t), 1), stockInbox)
+	require.ErrorContains(t, err, "idem: inbox.New: SetMaxOpenConns(1)")
 }
 
 // A year's retention makes a year's markers.
@@ -639,9 +640,9 @@ func TestInboxKeepsAsLongAsTheBroker(t *testing.T) {
 func TestInboxWithoutTable(t *testing.T) {
 	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
 		store := newStore(t, db)
-		inbox := newInbox(t, db, stockInbox)
+		box := newInbox(t, db, stockInbox)
 		require.NoError(t, db.Exec("DROP TABLE processed_message").Error)
-		require.ErrorContains(t, inbox.Process(t.Context(), message(), never(t)),
+		require.ErrorContains(t, box.Process(t.Context(), message(), never(t)),
 			"table processed_message is missing: run gormstore.Migrate")
 		require.ErrorContains(t, store.Validate(t.Context()), "table processed_message is missing")
 		requireIdle(t, db)
@@ -658,9 +659,9 @@ func TestInboxModesOfGORM(t *testing.T) {
 			NamingStrategy: schema.NamingStrategy{TablePrefix: "app_", SingularTable: true},
 		})
 		require.NoError(t, db.AutoMigrate(&effect{}))
-		inbox, m := newInbox(t, db, stockInbox), message()
-		require.NoError(t, inbox.Process(t.Context(), m, stock))
-		requireProcessed(t, inbox, m)
+		box, m := newInbox(t, db, stockInbox), message()
+		require.NoError(t, box.Process(t.Context(), m, stock))
+		requireProcessed(t, box, m)
 		require.Equal(t, 1, countEffects(t, db))
 	})
 }
@@ -677,12 +678,12 @@ func TestInboxSharesWithTheStore(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			db := fresh(t)
 			store := newStore(t, db)
-			inbox, m := newInbox(t, db, stockInbox), message()
-			require.NoError(t, inbox.Process(t.Context(), message(), stock)) // what is checked once takes none of the time below
+			box, m := newInbox(t, db, stockInbox), message()
+			require.NoError(t, box.Process(t.Context(), message(), stock)) // what is checked once takes none of the time below
 			tx, _ := begin(t, store, command(core.Rollback))
-			require.ErrorContains(t, inbox.Process(soon(t), m, never(t)), says)
+			require.ErrorContains(t, box.Process(soon(t), m, never(t)), says)
 			require.NoError(t, tx.Rollback())
-			requireUnprocessed(t, db, inbox, m) // not in hand of the delivery that gave up
+			requireUnprocessed(t, db, box, m) // not in hand of the delivery that gave up
 		})
 	}
 }
@@ -691,11 +692,11 @@ func TestInboxSharesWithTheStore(t *testing.T) {
 func TestInboxIsCleanedUpByRun(t *testing.T) {
 	t.Parallel()
 	db := freshSQLite(t)(t)
-	st, inbox, events := newStore(t, db), newInbox(t, db, stockInbox), &told{}
+	st, box, events := newStore(t, db), newInbox(t, db, stockInbox), &told{}
 	for range 5 {
-		require.NoError(t, inbox.Process(t.Context(), message(), stock))
+		require.NoError(t, box.Process(t.Context(), message(), stock))
 	}
-	age(t, db, gormstore.DefaultKeep+time.Second)
+	age(t, db, inbox.DefaultKeep+time.Second)
 	module := try(core.New(core.Config{
 		Store: st, Policy: core.Policy{Recovery: core.Rollback}, SweepBatch: 2, Observer: events,
 	})).ok(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/idemclient"
 	"github.com/auth19/idem/core/intents"
-	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/inbox"
 )
 
 // A call in the handler of a message has the message's key: the same in every delivery, another for another message, and
@@ -22,14 +22,14 @@ import (
 func TestCallInAnInboxHandler(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		client := journalClient(t, idemclient.Config{Journal: newJournal(t, db)})
-		p, inbox, first, second := newCharges(t), newInbox(t, db, stockInbox), message(), message()
+		p, box, first, second := newCharges(t), newInbox(t, db, stockInbox), message(), message()
 		later := errors.New("later")
 		var keys []string
 		for _, delivery := range []struct {
-			m    gormstore.Message
+			m    inbox.Message
 			fail error
 		}{{first, later}, {first, nil}, {second, nil}, {first, nil}} {
-			err := inbox.Process(t.Context(), delivery.m, func(tx *gorm.DB) error {
+			err := box.Process(t.Context(), delivery.m, func(tx *gorm.DB) error {
 				ctx, cancel := context.WithTimeout(tx.Statement.Context, 5*time.Second)
 				defer cancel()
 				require.NoError(t, p.charge(ctx, client, "charge"))
@@ -54,10 +54,10 @@ func TestCallInAnInboxHandler(t *testing.T) {
 func TestCallInAJoinedInbox(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		client := journalClient(t, idemclient.Config{})
-		p, hook, inbox, m := newCharges(t), newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox), message()
+		p, hook, box, m := newCharges(t), newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox), message()
 		for _, key := range []string{"a", "b"} {
 			hook.answers(500, key, func(ctx context.Context) {
-				require.NoError(t, inbox.Process(ctx, m, func(tx *gorm.DB) error {
+				require.NoError(t, box.Process(ctx, m, func(tx *gorm.DB) error {
 					return p.charge(tx.Statement.Context, client, "charge")
 				}))
 			})
@@ -73,11 +73,11 @@ func TestJournalInsideATransaction(t *testing.T) {
 	t.Parallel()
 	db := freshSQLite(t)(t)
 	store := newStore(t, db)
-	journal := newJournal(t, db)
+	j := newJournal(t, db)
 	writes := func(ctx context.Context) {
-		_, err := journal.Begin(ctx, intents.Entry{Intent: "order-7/pay", Key: "k"})
+		_, err := j.Begin(ctx, intents.Entry{Intent: "order-7/pay", Key: "k"})
 		require.ErrorContains(t, err, "write through that transaction")
-		require.ErrorContains(t, journal.End(ctx, "order-7/pay"), "SQLite has one writer")
+		require.ErrorContains(t, j.End(ctx, "order-7/pay"), "SQLite has one writer")
 	}
 	require.NoError(t, newInbox(t, db, stockInbox).Process(t.Context(), message(), func(tx *gorm.DB) error {
 		writes(tx.Statement.Context)
@@ -86,5 +86,5 @@ func TestJournalInsideATransaction(t *testing.T) {
 	tx, ctx := begin(t, store, command(core.Rollback))
 	writes(ctx)
 	require.NoError(t, tx.Rollback())
-	require.NoError(t, journal.End(t.Context(), "order-7/pay"))
+	require.NoError(t, j.End(t.Context(), "order-7/pay"))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/inbox"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -48,20 +49,20 @@ func (w webhook) answers(status int, key string, h func(ctx context.Context)) {
 func TestInboxJoinsAnAttempt(t *testing.T) {
 	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
 		store := newStore(t, db)
-		hook, inbox, m := newWebhook(t, store, core.Rollback), newInbox(t, db, stockInbox), message()
+		hook, box, m := newWebhook(t, store, core.Rollback), newInbox(t, db, stockInbox), message()
 		for key, status := range map[string]int{"a": 500, "b": 402} {
-			hook.answers(status, key, func(ctx context.Context) { require.NoError(t, inbox.Process(ctx, m, stock)) })
+			hook.answers(status, key, func(ctx context.Context) { require.NoError(t, box.Process(ctx, m, stock)) })
 			require.Zero(t, countEffects(t, db), "undone with the attempt: %d", status)
 		}
-		hook.answers(200, "c", func(ctx context.Context) { require.NoError(t, inbox.Process(ctx, m, stock)) })
+		hook.answers(200, "c", func(ctx context.Context) { require.NoError(t, box.Process(ctx, m, stock)) })
 		require.Equal(t, 1, countEffects(t, db))
 
 		// A duplicate under another key is skipped, and the route answers as before.
 		hook.answers(200, "d", func(ctx context.Context) {
-			require.NoError(t, inbox.Process(ctx, m, never(t)))
-			require.ErrorIs(t, inbox.Process(ctx, reused(m), never(t)), gormstore.ErrMessageReused)
+			require.NoError(t, box.Process(ctx, m, never(t)))
+			require.ErrorIs(t, box.Process(ctx, reused(m), never(t)), inbox.ErrReused)
 		})
-		requireProcessed(t, inbox, m)
+		requireProcessed(t, box, m)
 		require.Equal(t, 1, countEffects(t, db))
 		requireIdle(t, db)
 	})
@@ -76,11 +77,11 @@ func TestInboxNotesWhatAnAttemptRefuses(t *testing.T) {
 		raised.Keep = 365 * 24 * time.Hour
 		hook, short, long := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox), newInbox(t, db, raised)
 		m := message()
-		m.Published = time.Now().Add(-gormstore.DefaultKeep - time.Hour)
+		m.Published = time.Now().Add(-inbox.DefaultKeep - time.Hour)
 		hook.answers(200, "a", func(ctx context.Context) {
-			require.ErrorIs(t, short.Process(ctx, m, never(t)), gormstore.ErrMessageTooOld)
+			require.ErrorIs(t, short.Process(ctx, m, never(t)), inbox.ErrTooOld)
 		})
-		require.ErrorIs(t, long.Process(t.Context(), m, never(t)), gormstore.ErrMessageTooOld)
+		require.ErrorIs(t, long.Process(t.Context(), m, never(t)), inbox.ErrTooOld)
 	})
 }
 
@@ -96,23 +97,23 @@ func TestInboxFailsInAnAttempt(t *testing.T) {
 	}
 	onEvery(t, func(t *testing.T, d database, db *gorm.DB) {
 		store := newStore(t, db)
-		hook, inbox, m := newWebhook(t, store, core.Rollback), newInbox(t, db, stockInbox), message()
+		hook, box, m := newWebhook(t, store, core.Rollback), newInbox(t, db, stockInbox), message()
 		hook.answers(202, "a", func(ctx context.Context) {
-			require.ErrorIs(t, inbox.Process(ctx, m, func(tx *gorm.DB) error { return errors.Join(stock(tx), errNoStock) }),
+			require.ErrorIs(t, box.Process(ctx, m, func(tx *gorm.DB) error { return errors.Join(stock(tx), errNoStock) }),
 				errNoStock)
 			require.PanicsWithValue(t, "no stock", func() {
-				_ = inbox.Process(ctx, m, func(tx *gorm.DB) error {
+				_ = box.Process(ctx, m, func(tx *gorm.DB) error {
 					_ = stock(tx)
 					panic("no stock")
 				})
 			})
 			if d.shared {
-				require.ErrorIs(t, inbox.Process(ctx, m, broken), core.ErrAborted)
+				require.ErrorIs(t, box.Process(ctx, m, broken), core.ErrAborted)
 			}
 			require.NoError(t, addEffect(ctx), "the attempt goes on")
 		})
 		require.Equal(t, 1, countEffects(t, db))
-		requireUnprocessed(t, db, inbox, m)
+		requireUnprocessed(t, db, box, m)
 	})
 }
 
@@ -121,16 +122,16 @@ func TestInboxFailsInAnAttempt(t *testing.T) {
 // CONTRACT Q-3
 func TestInboxIsBusyInAnAttempt(t *testing.T) {
 	db := parallelPostgres(t)
-	hook, inbox, m := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox), message()
+	hook, box, m := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox), message()
 	hook.answers(200, "a", func(ctx context.Context) {
-		require.NoError(t, inbox.Process(ctx, m, stock))
-		require.ErrorIs(t, inbox.Process(patient(t), m, never(t)), gormstore.ErrMessageBusy)
+		require.NoError(t, box.Process(ctx, m, stock))
+		require.ErrorIs(t, box.Process(patient(t), m, never(t)), inbox.ErrBusy)
 		hook.answers(503, "b", func(ctx context.Context) {
-			require.ErrorIs(t, inbox.Process(ctx, m, never(t)), gormstore.ErrMessageBusy)
+			require.ErrorIs(t, box.Process(ctx, m, never(t)), inbox.ErrBusy)
 		})
 	})
 	hook.answers(200, "b", func(ctx context.Context) {
-		require.NoError(t, inbox.Process(ctx, m, never(t)))
+		require.NoError(t, box.Process(ctx, m, never(t)))
 	})
 	require.Equal(t, 1, countEffects(t, db))
 }
@@ -147,14 +148,14 @@ func TestWebhooksTakeOnePlaceEach(t *testing.T) {
 			migrate(t, db)
 		}
 		store := newStore(t, db)
-		hook, inbox := newWebhook(t, store, core.Rollback), newInbox(t, db, stockInbox)
+		hook, box := newWebhook(t, store, core.Rollback), newInbox(t, db, stockInbox)
 		var inside sync.WaitGroup // each has its place by then
 		inside.Add(hooks)
 		for _, status := range atOnce(hooks, func(n int) int {
 			return hook.call(string(rune('a'+n)), func(ctx context.Context) int {
 				inside.Done()
 				inside.Wait()
-				if inbox.Process(ctx, message(), stock) != nil {
+				if box.Process(ctx, message(), stock) != nil {
 					return 500
 				}
 				return 200
@@ -169,12 +170,12 @@ func TestWebhooksTakeOnePlaceEach(t *testing.T) {
 // CONTRACT
 func TestInboxJoinsAStep(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		hook, inbox, m := newWebhook(t, newStore(t, db), core.Resume), newInbox(t, db, stockInbox), message()
+		hook, box, m := newWebhook(t, newStore(t, db), core.Resume), newInbox(t, db, stockInbox), message()
 		fail := errors.New("after the message")
 		handler := func(ctx context.Context) int {
-			require.ErrorIs(t, inbox.Process(ctx, m, never(t)), gormstore.ErrOutsideTransaction)
+			require.ErrorIs(t, box.Process(ctx, m, never(t)), gormstore.ErrOutsideTransaction)
 			if gormstore.StepDo(ctx, "book", func(tx *gorm.DB) error {
-				return errors.Join(inbox.Process(tx.Statement.Context, m, stock), fail)
+				return errors.Join(box.Process(tx.Statement.Context, m, stock), fail)
 			}) != nil {
 				return 502
 			}
@@ -185,7 +186,7 @@ func TestInboxJoinsAStep(t *testing.T) {
 		fail = nil
 		require.Equal(t, 200, hook.call("a", handler).Code)
 		require.Equal(t, 1, countEffects(t, db))
-		requireProcessed(t, inbox, m)
+		requireProcessed(t, box, m)
 	})
 }
 
@@ -221,19 +222,19 @@ func TestInboxJoinsAnother(t *testing.T) {
 // CONTRACT
 func TestInboxInAnAttemptWithoutATransaction(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		hook, inbox, m := newWebhook(t, newStore(t, db), core.Park), newInbox(t, db, stockInbox), message()
+		hook, box, m := newWebhook(t, newStore(t, db), core.Park), newInbox(t, db, stockInbox), message()
 		hook.answers(200, "a", func(ctx context.Context) {
-			err := inbox.Process(ctx, m, never(t))
+			err := box.Process(ctx, m, never(t))
 			require.ErrorIs(t, err, gormstore.ErrOutsideTransaction)
 			require.ErrorContains(t, err, "core.Rollback")
-			require.NoError(t, inbox.Process(gormstore.Outside(ctx), m, func(tx *gorm.DB) error {
+			require.NoError(t, box.Process(gormstore.Outside(ctx), m, func(tx *gorm.DB) error {
 				past := db.WithContext(tx.Statement.Context).Create(&effect{Name: "past"}).Error
 				require.ErrorIs(t, past, gormstore.ErrOutsideTransaction, "what was said of the message is not said of its rows")
 				return stock(tx)
 			}))
 		})
 		require.Equal(t, 1, countEffects(t, db))
-		requireProcessed(t, inbox, m)
+		requireProcessed(t, box, m)
 	})
 }
 
@@ -248,17 +249,17 @@ func TestInboxBesideASegment(t *testing.T) {
 		try(db.DB()).ok(t).SetMaxOpenConns(least[db.Name()])
 		cfg := stockInbox
 		cfg.Deadline = 2 * time.Second
-		hook, inbox, m := newWebhook(t, newStore(t, db), core.Resume), newInbox(t, db, cfg), message()
+		hook, box, m := newWebhook(t, newStore(t, db), core.Resume), newInbox(t, db, cfg), message()
 		hook.answers(201, "a", func(ctx context.Context) {
 			require.NoError(t, gormstore.StepDo(ctx, "rows", stock))
 			if db.Name() == "sqlite" {
-				require.ErrorContains(t, inbox.Process(gormstore.Outside(ctx), m, never(t)), "SQLite has one writer")
+				require.ErrorContains(t, box.Process(gormstore.Outside(ctx), m, never(t)), "SQLite has one writer")
 				require.NoError(t, core.Checkpoint(ctx))
 			}
-			require.NoError(t, inbox.Process(gormstore.Outside(ctx), m, stock))
+			require.NoError(t, box.Process(gormstore.Outside(ctx), m, stock))
 		})
 		require.Equal(t, 2, countEffects(t, db))
-		requireProcessed(t, inbox, m)
+		requireProcessed(t, box, m)
 	})
 }
 
@@ -281,13 +282,13 @@ func TestInboxOfAnotherDatabase(t *testing.T) {
 // CONTRACT Q-3
 func TestInboxInAUnitTest(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		inbox, m := newInbox(t, db, stockInbox), message()
+		box, m := newInbox(t, db, stockInbox), message()
 		tx := db.Begin()
 		ctx := gormstore.WithTx(t.Context(), tx)
-		require.NoError(t, inbox.Process(ctx, m, stock))
-		require.NoError(t, inbox.Process(ctx, m, never(t)))
+		require.NoError(t, box.Process(ctx, m, stock))
+		require.NoError(t, box.Process(ctx, m, never(t)))
 		require.NoError(t, tx.Rollback().Error)
-		requireUnprocessed(t, db, inbox, m)
+		requireUnprocessed(t, db, box, m)
 	})
 }
 
@@ -298,16 +299,16 @@ func TestInboxDeadlineInAnAttempt(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		cfg := stockInbox
 		cfg.Deadline = 3 * time.Second // a busy machine needs a while for the row
-		hook, inbox, m := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, cfg), message()
+		hook, box, m := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, cfg), message()
 		hook.answers(202, "a", func(ctx context.Context) {
-			require.ErrorContains(t, inbox.Process(ctx, m, func(tx *gorm.DB) error {
+			require.ErrorContains(t, box.Process(ctx, m, func(tx *gorm.DB) error {
 				require.NoError(t, stock(tx))
 				<-tx.Statement.Context.Done()
 				return nil
-			}), "InboxConfig.Deadline")
+			}), "inbox.Config.Deadline")
 		})
 		require.Zero(t, countEffects(t, db))
-		requireUnprocessed(t, db, inbox, m)
+		requireUnprocessed(t, db, box, m)
 	})
 }
 
@@ -318,28 +319,28 @@ func TestInboxDeadlineInAnAttempt(t *testing.T) {
 func TestInboxOneMessageAtATimeInAnAttempt(t *testing.T) {
 	errNoStock := errors.New("no stock")
 	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
-		hook, inbox := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox)
+		hook, box := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox)
 		first, second, third := message(), message(), message()
 		hook.answers(200, "a", func(ctx context.Context) {
 			running, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 			go func() {
-				ended <- inbox.Process(ctx, first, func(*gorm.DB) error {
+				ended <- box.Process(ctx, first, func(*gorm.DB) error {
 					close(running)
 					<-release
 					return errNoStock
 				})
 			}()
 			<-running
-			refused := inbox.Process(ctx, second, stock)
+			refused := box.Process(ctx, second, stock)
 			close(release)
 			require.ErrorIs(t, <-ended, errNoStock)
-			require.ErrorIs(t, refused, gormstore.ErrTwoMessages)
-			require.NoError(t, inbox.Process(ctx, third, stock), "one after the other")
+			require.ErrorIs(t, refused, inbox.ErrTwoMessages)
+			require.NoError(t, box.Process(ctx, third, stock), "one after the other")
 		})
 		require.Equal(t, 1, countEffects(t, db))
-		requireProcessed(t, inbox, third)
-		for _, m := range []gormstore.Message{first, second} {
-			requireUnprocessed(t, db, inbox, m)
+		requireProcessed(t, box, third)
+		for _, m := range []inbox.Message{first, second} {
+			requireUnprocessed(t, db, box, m)
 		}
 		requireIdle(t, db)
 	})
@@ -351,7 +352,7 @@ func TestInboxOneMessageAtATimeInAnAttempt(t *testing.T) {
 // CONTRACT
 func TestInboxOutlivesItsAttempt(t *testing.T) {
 	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
-		hook, inbox, m := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox), message()
+		hook, box, m := newWebhook(t, newStore(t, db), core.Rollback), newInbox(t, db, stockInbox), message()
 		var kept context.Context
 		var release chan struct{}
 		var ended chan error
@@ -359,7 +360,7 @@ func TestInboxOutlivesItsAttempt(t *testing.T) {
 			running := make(chan struct{})
 			release, ended = make(chan struct{}), make(chan error, 1)
 			go func() {
-				ended <- inbox.Process(ctx, m, func(tx *gorm.DB) error {
+				ended <- box.Process(ctx, m, func(tx *gorm.DB) error {
 					close(running)
 					<-release
 					return stock(tx)
@@ -381,16 +382,16 @@ func TestInboxOutlivesItsAttempt(t *testing.T) {
 		hook.answers(200, "a", func(ctx context.Context) {
 			kept = ctx
 		})
-		require.ErrorContains(t, inbox.Process(kept, m, never(t)), "the attempt is over")
+		require.ErrorContains(t, box.Process(kept, m, never(t)), "the attempt is over")
 
 		around := message() // another message's transaction in the place of the attempt's
-		require.ErrorIs(t, inbox.Process(t.Context(), around, func(tx *gorm.DB) error {
+		require.ErrorIs(t, box.Process(t.Context(), around, func(tx *gorm.DB) error {
 			leaveBehind(tx.Statement.Context)
 			return nil
 		}), core.ErrAborted)
 		requireLate()
-		requireUnprocessed(t, db, inbox, around)
-		requireUnprocessed(t, db, inbox, m)
+		requireUnprocessed(t, db, box, around)
+		requireUnprocessed(t, db, box, m)
 		requireIdle(t, db)
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
-	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -46,7 +46,7 @@ func onEach(t *testing.T) map[string]*Store {
 			"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)")),
 	}
 	for _, st := range stores {
-		require.NoError(t, Migrate(t.Context(), st.gorm))
+		require.NoError(t, Migrate(t.Context(), st.db.Gorm))
 	}
 	return stores
 }
@@ -78,8 +78,8 @@ func TestErasureLooksAgain(t *testing.T) {
 	for name, st := range onEach(t) {
 		t.Run(name, func(t *testing.T) {
 			erased := func(c store.Claim) (n int64) {
-				require.NoError(t, st.inTx(t.Context(), func(q querier) (err error) {
-					n, err = st.exec(t.Context(), q, erase, c.ID[:], c.Scope[:])
+				require.NoError(t, st.db.InTx(t.Context(), func(q txn.Querier) (err error) {
+					n, err = st.db.Exec(t.Context(), q, erase, c.ID[:], c.Scope[:])
 					return err
 				}))
 				return n
@@ -115,17 +115,14 @@ func TestSweepLooksAtTheClockAgain(t *testing.T) {
 	t.Parallel()
 	for name, st := range onEach(t) {
 		t.Run(name, func(t *testing.T) {
-			inbox, err := NewInbox(st.gorm, InboxConfig{Group: "stock", BrokerRetention: time.Hour})
-			require.NoError(t, err)
-			none := func(*gorm.DB) error { return nil }
-			require.NoError(t, inbox.Process(t.Context(), Message{Source: "payments", ID: "7"}, none))
 			require.NoError(t, st.Complete(t.Context(), won(t, st, claimOf(1, store.Park)), done))
 			ago := "'1970-01-02'::timestamptz"
 			if name == "sqlite" {
 				ago = "1"
 			}
-			require.NoError(t, st.gorm.Exec("UPDATE idempotency_record SET expires_at = "+ago+", sweep_from = "+ago).Error)
-			require.NoError(t, st.gorm.Exec("UPDATE processed_message SET expires_at = "+ago).Error)
+			require.NoError(t, st.db.Gorm.Exec("UPDATE idempotency_record SET expires_at = "+ago+", sweep_from = "+ago).Error)
+			require.NoError(t, st.db.Gorm.Exec("INSERT INTO processed_message (consumer_group, source, message_id, payload_hash,"+
+				" processed_at, expires_at) VALUES ('stock', 'payments', '7', ?, "+ago+", "+ago+")", make([]byte, 32)).Error)
 			now := time.Now()
 			for _, w := range []store.Window{{From: now.Add(time.Hour)}, {To: now.Add(-time.Hour)}} {
 				swept, err := st.sweepAll(t.Context(), 10, w)
@@ -139,46 +136,13 @@ func TestSweepLooksAtTheClockAgain(t *testing.T) {
 	}
 }
 
-// An intent that is dropped too early gets a new key when it comes again, and is paid twice. So a database whose clock is
-// far off drops nothing.
-//
-// CONTRACT T-5, C-1
-func TestJournalSweepWithClocksApart(t *testing.T) {
-	t.Parallel()
-	longAgo := map[string]string{"postgres": "'epoch'", "sqlite": "0"}
-	for name, st := range onEach(t) {
-		t.Run(name, func(t *testing.T) {
-			j, err := NewJournal(st.gorm)
-			require.NoError(t, err)
-			_, err = j.Begin(t.Context(), intents.Entry{Intent: "order-7", Command: store.CommandHash{Version: 1}})
-			require.NoError(t, err)
-			require.NoError(t, j.End(t.Context(), "order-7"))
-			require.NoError(t, st.gorm.Exec("UPDATE idempotency_intent SET ended_at = "+longAgo[name]).Error)
-			for _, ahead := range []time.Duration{-journalSkew - time.Minute, journalSkew + time.Minute} {
-				j.now = func() time.Time { return time.Now().Add(ahead) }
-				n, err := j.Sweep(t.Context(), MinIntentKeep, 10)
-				require.ErrorIs(t, err, store.ErrClock)
-				require.Zero(t, n)
-			}
-			for _, ahead := range []time.Duration{-journalSkew + time.Minute, journalSkew - time.Minute} {
-				j.now = func() time.Time { return time.Now().Add(ahead) }
-				_, err := j.Sweep(t.Context(), MinIntentKeep, 10)
-				require.NoError(t, err)
-			}
-			_, found, err := j.Find(t.Context(), "order-7")
-			require.NoError(t, err)
-			require.False(t, found)
-		})
-	}
-}
-
 // SQLite has one writer: the patrol gives it back after each batch, however many records it has to look at.
 //
 // CONTRACT T-3
 func TestPatrolOfSQLiteComesInBatches(t *testing.T) {
 	t.Parallel()
 	st := onEach(t)["sqlite"]
-	db := st.gorm
+	db := st.db.Gorm
 	const records = 2*patrolBatch + 100
 	begun := time.Now().Add(-time.Hour).UnixMicro()
 	require.NoError(t, db.Exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
@@ -191,7 +155,7 @@ SELECT randomblob(32), zeroblob(32), zeroblob(24), zeroblob(16), 1, 1, 3, 'POST'
 	var batches []int64
 	for before := int64(0); b.passed < b.limit; {
 		require.Less(t, len(batches), 10, "it goes on")
-		require.NoError(t, st.inTx(t.Context(), func(q querier) (err error) {
+		require.NoError(t, st.db.InTx(t.Context(), func(q txn.Querier) (err error) {
 			b.passed, err = st.patrolTo(t.Context(), q, b)
 			return err
 		}))
@@ -220,8 +184,8 @@ func TestGuardsOfATransaction(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			own := onEach(t)["postgres"]
-			own.pool.SetMaxOpenConns(1)
-			own.connectionCheck.Store(check)
+			own.db.Pool.SetMaxOpenConns(1)
+			own.db.ConnectionCheck.Store(check)
 			for n := range 8 { // the first five are planned for their parameters
 				tx, claimed, err := own.Begin(t.Context(), claimOf(byte(n), store.Rollback))
 				require.NoError(t, err)

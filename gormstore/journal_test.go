@@ -26,13 +26,14 @@ import (
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/journal"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
-func newJournal(t *testing.T, db *gorm.DB) *gormstore.Journal {
+func newJournal(t *testing.T, db *gorm.DB) *journal.Journal {
 	t.Helper()
-	journal := try(gormstore.NewJournal(db)).ok(t)
-	return journal
+	j := try(journal.New(db)).ok(t)
+	return j
 }
 
 // entryOf is the entry that a client proposes for a new intent.
@@ -54,14 +55,14 @@ func advanceIntents(t *testing.T, db *gorm.DB, d time.Duration) {
 // CONTRACT C-1
 func TestJournalKeepsTheFirstKeyAndCommand(t *testing.T) {
 	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
-		journal := newJournal(t, db)
+		j := newJournal(t, db)
 
 		planned := entryOf(t, "order-7", 0)
-		found := try(journal.Begin(t.Context(), planned)).ok(t)
+		found := try(j.Begin(t.Context(), planned)).ok(t)
 		require.Equal(t, planned, found, "a key without a command, and so of no age")
 
 		first := entryOf(t, "order-7", 1)
-		found = try(journal.Begin(t.Context(), first)).ok(t)
+		found = try(j.Begin(t.Context(), first)).ok(t)
 		require.Equal(t, planned.Key, found.Key)
 		require.Equal(t, first.Command, found.Command)
 
@@ -73,10 +74,10 @@ func TestJournalKeepsTheFirstKeyAndCommand(t *testing.T) {
 		require.Equal(t, first.Command, found.Command, "the first command stands")
 		require.InDelta(t, 3*time.Hour, found.Age, float64(time.Minute), "by the database's clock, since the first attempt")
 
-		require.NoError(t, journal.End(t.Context(), "order-7"))
-		require.NoError(t, journal.End(t.Context(), "order-7"))
-		require.NoError(t, journal.End(t.Context(), "never heard of"))
-		found = try(journal.Begin(t.Context(), entryOf(t, "order-7", 1))).ok(t)
+		require.NoError(t, j.End(t.Context(), "order-7"))
+		require.NoError(t, j.End(t.Context(), "order-7"))
+		require.NoError(t, j.End(t.Context(), "never heard of"))
+		found = try(j.Begin(t.Context(), entryOf(t, "order-7", 1))).ok(t)
 		require.True(t, found.Ended)
 		require.Equal(t, planned.Key, found.Key)
 	})
@@ -85,7 +86,7 @@ func TestJournalKeepsTheFirstKeyAndCommand(t *testing.T) {
 // CONTRACT C-1
 func TestJournalGivesOneKeyToAll(t *testing.T) {
 	onEvery(t, func(t *testing.T, d database, db *gorm.DB) {
-		journals := []*gormstore.Journal{newJournal(t, db), newJournal(t, db)}
+		journals := []*journal.Journal{newJournal(t, db), newJournal(t, db)}
 		if d.name == "sqlite" {
 			journals[1] = journals[0] // one process per file
 		}
@@ -106,9 +107,9 @@ func TestJournalGivesOneKeyToAll(t *testing.T) {
 // CONTRACT C-1
 func TestJournalPlansWithTheCallersRows(t *testing.T) {
 	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, store *gormstore.Store) {
-		journal := newJournal(t, db)
+		j := newJournal(t, db)
 		pending := func() (names []string) {
-			entries := try(journal.Pending(t.Context(), "", 10)).ok(t)
+			entries := try(j.Pending(t.Context(), "", 10)).ok(t)
 			for _, e := range entries {
 				names = append(names, e.Intent)
 				require.Len(t, e.Key, 36)
@@ -121,28 +122,28 @@ func TestJournalPlansWithTheCallersRows(t *testing.T) {
 		lost := errors.New("lost")
 		require.ErrorIs(t, db.Transaction(func(tx *gorm.DB) error {
 			require.NoError(t, tx.Create(&effect{Name: "rolled back"}).Error)
-			require.NoError(t, journal.Plan(tx, "rolled back"))
+			require.NoError(t, j.Plan(tx, "rolled back"))
 			return lost
 		}), lost)
 		require.Empty(t, pending())
 		require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
 			require.NoError(t, tx.Create(&effect{Name: "committed"}).Error)
-			require.NoError(t, journal.Plan(tx, "committed"))
-			return journal.Plan(tx, "committed")
+			require.NoError(t, j.Plan(tx, "committed"))
+			return j.Plan(tx, "committed")
 		}))
 		require.Equal(t, []string{"committed"}, pending())
 		require.Equal(t, 1, countEffects(t, db))
 
-		require.ErrorContains(t, journal.Plan(db, "outside"), "pass the tx of db.Transaction, or gormstore.Tx(ctx)")
-		require.ErrorIs(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "") }), intents.ErrNoIntent)
-		require.ErrorIs(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "a\x00b") }), intents.ErrNoIntent)
+		require.ErrorContains(t, j.Plan(db, "outside"), "pass the tx of db.Transaction, or gormstore.Tx(ctx)")
+		require.ErrorIs(t, db.Transaction(func(tx *gorm.DB) error { return j.Plan(tx, "") }), intents.ErrNoIntent)
+		require.ErrorIs(t, db.Transaction(func(tx *gorm.DB) error { return j.Plan(tx, "a\x00b") }), intents.ErrNoIntent)
 
 		// In a guarded handler it commits with the answer.
 		tx, ctx := begin(t, store, command(core.Rollback))
-		require.NoError(t, journal.Plan(gormstore.Tx(ctx), "in a handler"))
+		require.NoError(t, j.Plan(gormstore.Tx(ctx), "in a handler"))
 		require.NoError(t, seal(t.Context(), tx, paid(), false))
 		tx, ctx = begin(t, store, command(core.Rollback))
-		require.NoError(t, journal.Plan(gormstore.Tx(ctx), "in a handler that fails"))
+		require.NoError(t, j.Plan(gormstore.Tx(ctx), "in a handler that fails"))
 		require.NoError(t, tx.Rollback())
 		require.Equal(t, []string{"committed", "in a handler"}, pending())
 	})
@@ -152,11 +153,11 @@ func TestJournalPlansWithTheCallersRows(t *testing.T) {
 func TestJournalPlanRefusesAnotherTransaction(t *testing.T) {
 	db := freshPostgres("", false)(t)(t)
 	store := newStore(t, db)
-	journal := newJournal(t, db)
+	j := newJournal(t, db)
 	_, ctx := begin(t, store, command(core.Rollback))
 	other := opened(t, db) // without the handler's context, which the write guard would see
-	require.ErrorIs(t, journal.Plan(other.WithContext(ctx), "order-7"), gormstore.ErrOutsideTransaction)
-	require.NoError(t, journal.Plan(other.WithContext(gormstore.Outside(ctx)), "order-7"))
+	require.ErrorIs(t, j.Plan(other.WithContext(ctx), "order-7"), gormstore.ErrOutsideTransaction)
+	require.NoError(t, j.Plan(other.WithContext(gormstore.Outside(ctx)), "order-7"))
 }
 
 // The caller that notes the command first knows that nothing was sent under its key before, planned or not.
@@ -164,12 +165,12 @@ func TestJournalPlanRefusesAnotherTransaction(t *testing.T) {
 // CONTRACT C-4
 func TestJournalKnowsTheFirst(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		journal := newJournal(t, db)
-		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "planned") }))
+		j := newJournal(t, db)
+		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return j.Plan(tx, "planned") }))
 		for _, intent := range []string{"planned", "new"} {
 			firsts := 0
 			for _, one := range atOnce(8, func(int) result[intents.Entry] {
-				return try(journal.Begin(t.Context(),
+				return try(j.Begin(t.Context(),
 					intents.Entry{Intent: intent, Command: store.CommandHash{Version: 1, Sum: [32]byte{1}}}))
 			}) {
 				if one.ok(t).First {
@@ -178,21 +179,21 @@ func TestJournalKnowsTheFirst(t *testing.T) {
 			}
 			require.Equal(t, 1, firsts, intent)
 		}
-		e := try(journal.Begin(t.Context(), entryOf(t, "with a key of the caller's", 1))).ok(t)
+		e := try(j.Begin(t.Context(), entryOf(t, "with a key of the caller's", 1))).ok(t)
 		require.False(t, e.First)
 		// Nor if an earlier process had brought the key: nobody knows what was sent with it before.
-		require.NoError(t, err2(journal.Begin(t.Context(), entryOf(t, "with a key of an earlier caller's", 0))))
+		require.NoError(t, err2(j.Begin(t.Context(), entryOf(t, "with a key of an earlier caller's", 0))))
 		later := intents.Entry{Intent: "with a key of an earlier caller's", Command: store.CommandHash{Version: 1}}
 		e = try(newJournal(t, db).Begin(t.Context(), later)).ok(t)
 		require.False(t, e.First)
 		// But where another key than the intent's was brought, nothing was sent.
 		refused := intents.Entry{Intent: "another key was refused"}
-		require.NoError(t, err2(journal.Begin(t.Context(), refused)))
+		require.NoError(t, err2(j.Begin(t.Context(), refused)))
 		refused.Key = "another"
-		require.NoError(t, err2(journal.Begin(t.Context(), refused)))
+		require.NoError(t, err2(j.Begin(t.Context(), refused)))
 		refused.Key, refused.Command = "", store.CommandHash{Version: 1}
-		require.True(t, try(journal.Begin(t.Context(), refused)).ok(t).First)
-		e = try(journal.Begin(t.Context(), intents.Entry{Intent: "only its key is asked for"})).ok(t)
+		require.True(t, try(j.Begin(t.Context(), refused)).ok(t).First)
+		e = try(j.Begin(t.Context(), intents.Entry{Intent: "only its key is asked for"})).ok(t)
 		require.False(t, e.First)
 		require.Len(t, e.Key, 36)
 	})
@@ -205,14 +206,14 @@ func TestJournalIsLost(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		secret := try(intents.NewSecret(bytes.Repeat([]byte{7}, intents.MinSecret))).ok(t)
 		for _, test := range []struct {
-			opts    []gormstore.JournalOption
+			opts    []journal.Option
 			charges int
-		}{{nil, 2}, {[]gormstore.JournalOption{gormstore.KeysOf(secret)}, 1}} {
+		}{{nil, 2}, {[]journal.Option{journal.KeysOf(secret)}, 1}} {
 			provider := newCharges(t)
 			for range 2 {
-				journal := try(gormstore.NewJournal(db, test.opts...)).ok(t)
-				require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }))
-				client := journalClient(t, idemclient.Config{Journal: journal})
+				j := try(journal.New(db, test.opts...)).ok(t)
+				require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return j.Plan(tx, "order-7") }))
+				client := journalClient(t, idemclient.Config{Journal: j})
 				require.NoError(t, provider.charge(t.Context(), client, "order-7"))
 				require.NoError(t, provider.charge(t.Context(), client, "order-8"))
 				require.NoError(t, db.Exec("DELETE FROM idempotency_intent").Error)
@@ -220,13 +221,13 @@ func TestJournalIsLost(t *testing.T) {
 			require.Len(t, provider.made(), 2*test.charges)
 		}
 		// The server can be asked for it, too.
-		journal := try(gormstore.NewJournal(db, gormstore.KeysOf(secret))).ok(t)
-		e, there, err := journal.Find(t.Context(), "order-7")
+		j := try(journal.New(db, journal.KeysOf(secret))).ok(t)
+		e, there, err := j.Find(t.Context(), "order-7")
 		require.NoError(t, err)
 		require.False(t, there)
 		require.Equal(t, secret.Key("order-7"), e.Key)
 		// That the key was not used before is not known, not even at first.
-		e, err = journal.Begin(t.Context(),
+		e, err = j.Begin(t.Context(),
 			intents.Entry{Intent: "order-9", Command: store.CommandHash{Version: 1, Sum: [32]byte{1}}})
 		require.NoError(t, err)
 		require.False(t, e.First)
@@ -236,20 +237,20 @@ func TestJournalIsLost(t *testing.T) {
 
 func TestJournalPending(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		journal := newJournal(t, db)
+		j := newJournal(t, db)
 		var want []string
 		for i := range 5 {
 			e := entryOf(t, fmt.Sprintf("order-%d", i), 1)
-			require.NoError(t, err2(journal.Begin(t.Context(), e)))
+			require.NoError(t, err2(j.Begin(t.Context(), e)))
 			if i == 2 {
-				require.NoError(t, journal.End(t.Context(), e.Intent))
+				require.NoError(t, j.End(t.Context(), e.Intent))
 				continue
 			}
 			want = append(want, e.Intent)
 		}
 		var got []string
 		for after := ""; ; after = got[len(got)-1] {
-			page := try(journal.Pending(t.Context(), after, 3)).ok(t)
+			page := try(j.Pending(t.Context(), after, 3)).ok(t)
 			for _, e := range page {
 				got = append(got, e.Intent)
 			}
@@ -263,24 +264,24 @@ func TestJournalPending(t *testing.T) {
 
 func TestJournalSweep(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		journal := newJournal(t, db)
+		j := newJournal(t, db)
 		begin := func(intent string) {
-			require.NoError(t, err2(journal.Begin(t.Context(), entryOf(t, intent, 1))))
+			require.NoError(t, err2(j.Begin(t.Context(), entryOf(t, intent, 1))))
 		}
 		begin("pending")
-		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "planned") }))
+		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return j.Plan(tx, "planned") }))
 		for i := range 3 {
 			begin(fmt.Sprint("ended ", i))
-			require.NoError(t, journal.End(t.Context(), fmt.Sprint("ended ", i)))
+			require.NoError(t, j.End(t.Context(), fmt.Sprint("ended ", i)))
 		}
 		advanceIntents(t, db, 48*time.Hour)
-		require.NoError(t, journal.End(t.Context(), "ended 0"), "it ended when it ended first")
+		require.NoError(t, j.End(t.Context(), "ended 0"), "it ended when it ended first")
 		begin("just ended")
-		require.NoError(t, journal.End(t.Context(), "just ended"))
+		require.NoError(t, j.End(t.Context(), "just ended"))
 
-		require.ErrorContains(t, err2(journal.Sweep(t.Context(), 24*time.Hour-1, 10)), "use at least 24h0m0s")
+		require.ErrorContains(t, err2(j.Sweep(t.Context(), 24*time.Hour-1, 10)), "use at least 24h0m0s")
 		for _, want := range []int{2, 1, 0} {
-			require.Equal(t, want, try(journal.Sweep(t.Context(), 47*time.Hour, 2)).ok(t))
+			require.Equal(t, want, try(j.Sweep(t.Context(), 47*time.Hour, 2)).ok(t))
 		}
 		left := query[[]string](t, db, "SELECT intent FROM idempotency_intent ORDER BY intent")
 		require.Equal(t, []string{"just ended", "pending", "planned"}, left, "what is pending is never removed, however old")
@@ -289,14 +290,14 @@ func TestJournalSweep(t *testing.T) {
 
 func TestJournalWithoutItsTable(t *testing.T) {
 	db := openPostgres(t, pgtest.URL(t), 4)
-	journal := newJournal(t, db)
+	j := newJournal(t, db)
 	const want = "run gormstore.Migrate"
-	require.ErrorContains(t, err2(journal.Begin(t.Context(), entryOf(t, "order-7", 1))), want)
-	require.ErrorContains(t, journal.End(t.Context(), "order-7"), want)
-	require.ErrorContains(t, err2(journal.Pending(t.Context(), "", 10)), want)
-	_, err := journal.Sweep(t.Context(), 48*time.Hour, 10)
+	require.ErrorContains(t, err2(j.Begin(t.Context(), entryOf(t, "order-7", 1))), want)
+	require.ErrorContains(t, j.End(t.Context(), "order-7"), want)
+	require.ErrorContains(t, err2(j.Pending(t.Context(), "", 10)), want)
+	_, err := j.Sweep(t.Context(), 48*time.Hour, 10)
 	require.ErrorContains(t, err, want)
-	require.ErrorContains(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }), want)
+	require.ErrorContains(t, db.Transaction(func(tx *gorm.DB) error { return j.Plan(tx, "order-7") }), want)
 }
 
 // CONTRACT C-1, M-6
@@ -305,8 +306,8 @@ func TestTwoProcessesResumeOneIntent(t *testing.T) {
 	bank, url := newCharges(t), migratedURL(t)
 	var clients [2]*idemclient.Client
 	for i := range clients {
-		journal := newJournal(t, openPostgres(t, url, 4))
-		clients[i] = journalClient(t, idemclient.Config{Journal: journal, FirstPause: time.Millisecond})
+		j := newJournal(t, openPostgres(t, url, 4))
+		clients[i] = journalClient(t, idemclient.Config{Journal: j, FirstPause: time.Millisecond})
 	}
 	for _, err := range atOnce(16, func(i int) error {
 		return bank.charge(t.Context(), clients[i%2], fmt.Sprint("order-", i/4))
@@ -325,9 +326,9 @@ func TestJournalIsNotLogged(t *testing.T) {
 	})).ok(t)
 	pool := try(db.DB()).ok(t)
 	t.Cleanup(func() { require.NoError(t, pool.Close()) })
-	journal := newJournal(t, db)
-	require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }))
-	e := try(journal.Begin(t.Context(), entryOf(t, "order-7", 1))).ok(t)
+	j := newJournal(t, db)
+	require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return j.Plan(tx, "order-7") }))
+	e := try(j.Begin(t.Context(), entryOf(t, "order-7", 1))).ok(t)
 	require.NoError(t, db.Exec("SELECT 'it prints'").Error)
 	require.Contains(t, printed.String(), "it prints")
 	require.NotContains(t, printed.String(), e.Key)
@@ -336,7 +337,7 @@ func TestJournalIsNotLogged(t *testing.T) {
 // caller names the environment of the process that TestCallerIsKilled starts.
 const (
 	callerURL = "IDEM_TEST_CALLER_URL"
-	callerDB  = "IDEM_TEST_CALLER_DB" // "" is a caller without a journal
+	callerDB  = "IDEM_TEST_CALLER_DB" // "" is a caller without a j
 )
 
 // TestJournalCaller is the other process of TestCallerIsKilled: it sends one command, and prints how it went.
@@ -367,7 +368,7 @@ func TestJournalCaller(t *testing.T) {
 // CONTRACT C-1
 func TestCallerIsKilled(t *testing.T) {
 	for name, test := range map[string]struct {
-		journal bool
+		j       bool
 		effects int64
 		answer  string
 	}{
@@ -388,7 +389,7 @@ func TestCallerIsKilled(t *testing.T) {
 			}))
 			defer server.Close()
 			file := ""
-			if test.journal {
+			if test.j {
 				file = sqliteAddress(t)
 			}
 			start := func(out *bytes.Buffer) *exec.Cmd {

@@ -20,6 +20,7 @@ import (
 	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/journal"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -74,9 +75,9 @@ func journalClient(t *testing.T, cfg idemclient.Config) *idemclient.Client {
 }
 
 // sendPending does what a restarted caller does.
-func (c *charges) sendPending(t *testing.T, journal *gormstore.Journal, client *idemclient.Client) (sent int) {
+func (c *charges) sendPending(t *testing.T, j *journal.Journal, client *idemclient.Client) (sent int) {
 	t.Helper()
-	pending := try(journal.Pending(t.Context(), "", 10)).ok(t)
+	pending := try(j.Pending(t.Context(), "", 10)).ok(t)
 	for _, entry := range pending {
 		require.NoError(t, c.charge(t.Context(), client, entry.Intent))
 	}
@@ -100,23 +101,23 @@ func TestAPlannedIntentIsSentUnderItsKeyInAHandlerToo(t *testing.T) {
 			"a background context":  context.WithoutCancel,
 		} {
 			t.Run(name, func(t *testing.T) {
-				store, journal, provider := newStore(t, db), newJournal(t, db), newCharges(t)
+				store, j, provider := newStore(t, db), newJournal(t, db), newCharges(t)
 				defer func() { require.NoError(t, store.Close()) }()
-				client := journalClient(t, idemclient.Config{Journal: journal, MaxAttempts: 1})
+				client := journalClient(t, idemclient.Config{Journal: j, MaxAttempts: 1})
 				intent := "order-7/" + name
 				var planned string
 				require.Equal(t, http.StatusCreated, serveOnce(t, store, core.Park, func(w http.ResponseWriter, r *http.Request) {
 					ctx := of(r.Context())
 					require.NoError(t, db.WithContext(gormstore.Outside(ctx)).Transaction(func(tx *gorm.DB) error {
-						require.NoError(t, journal.Plan(tx, intent))
-						return journal.Plan(tx, intent+"/not sent")
+						require.NoError(t, j.Plan(tx, intent))
+						return j.Plan(tx, intent+"/not sent")
 					}))
 					planned = try(client.Key(ctx, intent)).ok(t)
 					require.NoError(t, provider.charge(ctx, client, intent))
 					w.WriteHeader(http.StatusCreated)
 				}))
 				require.Equal(t, []string{planned}, provider.made())
-				require.Equal(t, 1, provider.sendPending(t, journal, client), "what was sent has ended")
+				require.Equal(t, 1, provider.sendPending(t, j, client), "what was sent has ended")
 				require.Len(t, provider.made(), 2)
 				require.NoError(t, provider.charge(t.Context(), client, intent))
 				require.Len(t, provider.made(), 2, "one charge for each intent")
@@ -131,14 +132,14 @@ func TestAPlannedIntentIsSentUnderItsKeyInAHandlerToo(t *testing.T) {
 // CONTRACT C-5
 func TestWhatIsPlannedInAnAttemptIsSentAfterItsCommit(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		store, journal, provider := newStore(t, db), newJournal(t, db), newCharges(t)
-		client := journalClient(t, idemclient.Config{Journal: journal, MaxAttempts: 1})
+		store, j, provider := newStore(t, db), newJournal(t, db), newCharges(t)
+		client := journalClient(t, idemclient.Config{Journal: j, MaxAttempts: 1})
 		for _, status := range []int{http.StatusCreated, http.StatusInternalServerError} {
 			intent := fmt.Sprint("order-", status)
 			var kept context.Context
 			require.Equal(t, status, serveOnce(t, store, core.Rollback, func(w http.ResponseWriter, r *http.Request) {
 				kept = context.WithoutCancel(r.Context())
-				require.NoError(t, journal.Plan(gormstore.Tx(r.Context()), intent))
+				require.NoError(t, j.Plan(gormstore.Tx(r.Context()), intent))
 				for _, ctx := range []context.Context{r.Context(), kept} {
 					require.ErrorIs(t, provider.charge(ctx, client, intent), idemclient.ErrNotCommitted)
 					require.ErrorIs(t, err2(client.Key(ctx, intent)), idemclient.ErrNotCommitted)
@@ -150,14 +151,14 @@ func TestWhatIsPlannedInAnAttemptIsSentAfterItsCommit(t *testing.T) {
 				require.ErrorIs(t, provider.charge(kept, client, intent), idemclient.ErrNotCommitted, "it was rolled back")
 				continue
 			}
-			planned, there, err := journal.Find(t.Context(), intent)
+			planned, there, err := j.Find(t.Context(), intent)
 			require.NoError(t, err)
 			require.True(t, there)
 			require.NoError(t, provider.charge(kept, client, intent))
 			require.Equal(t, []string{planned.Key}, provider.made())
 			provider.keys = nil
 		}
-		require.Zero(t, provider.sendPending(t, journal, client))
+		require.Zero(t, provider.sendPending(t, j, client))
 		require.Empty(t, provider.made())
 	})
 }
@@ -168,10 +169,10 @@ func TestWhatIsPlannedInAnAttemptIsSentAfterItsCommit(t *testing.T) {
 // CONTRACT C-5
 func TestARollbackHandlerSendsAPlannedIntent(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		store, journal, provider := newStore(t, db), newJournal(t, db), newCharges(t)
-		client := journalClient(t, idemclient.Config{Journal: journal, MaxAttempts: 1})
-		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }))
-		planned, _, err := journal.Find(t.Context(), "order-7")
+		store, j, provider := newStore(t, db), newJournal(t, db), newCharges(t)
+		client := journalClient(t, idemclient.Config{Journal: j, MaxAttempts: 1})
+		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return j.Plan(tx, "order-7") }))
+		planned, _, err := j.Find(t.Context(), "order-7")
 		require.NoError(t, err)
 		var sent error
 		require.Equal(t, http.StatusCreated, serveOnce(t, store, core.Rollback, func(w http.ResponseWriter, r *http.Request) {
@@ -218,35 +219,35 @@ func TestARollbackHandlersCallsBeginUncertain(t *testing.T) {
 // CONTRACT C-6
 func TestTheLoopHeals(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		journal, provider := newJournal(t, db), newCharges(t)
-		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }))
-		client := journalClient(t, idemclient.Config{Journal: journal, CallerEnds: true})
-		require.Equal(t, 1, provider.sendPending(t, journal, client)) // ... and here the process ends
+		j, provider := newJournal(t, db), newCharges(t)
+		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return j.Plan(tx, "order-7") }))
+		client := journalClient(t, idemclient.Config{Journal: j, CallerEnds: true})
+		require.Equal(t, 1, provider.sendPending(t, j, client)) // ... and here the process ends
 
-		require.Equal(t, 1, provider.sendPending(t, journal, client), "still to be healed")
+		require.Equal(t, 1, provider.sendPending(t, j, client), "still to be healed")
 		lost := errors.New("lost")
 		require.ErrorIs(t, db.Transaction(func(tx *gorm.DB) error {
 			require.NoError(t, tx.Create(&effect{Name: "paid"}).Error)
-			require.NoError(t, journal.Done(tx, "order-7"))
+			require.NoError(t, j.Done(tx, "order-7"))
 			return lost
 		}), lost)
-		require.Equal(t, 1, provider.sendPending(t, journal, client), "neither the row nor the end is there")
+		require.Equal(t, 1, provider.sendPending(t, j, client), "neither the row nor the end is there")
 
 		paid := func() error {
 			return db.Transaction(func(tx *gorm.DB) error {
 				if err := tx.Create(&effect{Name: "paid"}).Error; err != nil {
 					return err
 				}
-				return journal.Done(tx, "order-7")
+				return j.Done(tx, "order-7")
 			})
 		}
 		require.NoError(t, paid())
-		require.ErrorIs(t, paid(), gormstore.ErrNotPending, "another process that came with the same answer")
+		require.ErrorIs(t, paid(), journal.ErrNotPending, "another process that came with the same answer")
 		require.Equal(t, 1, countEffects(t, db))
-		require.Zero(t, provider.sendPending(t, journal, client))
+		require.Zero(t, provider.sendPending(t, j, client))
 		require.Len(t, provider.made(), 1)
-		require.ErrorIs(t, db.Transaction(func(tx *gorm.DB) error { return journal.Done(tx, "unheard of") }), gormstore.ErrNotPending)
-		require.ErrorContains(t, journal.Done(db, "order-7"), "pass the tx of db.Transaction")
+		require.ErrorIs(t, db.Transaction(func(tx *gorm.DB) error { return j.Done(tx, "unheard of") }), journal.ErrNotPending)
+		require.ErrorContains(t, j.Done(db, "order-7"), "pass the tx of db.Transaction")
 	})
 	require.ErrorContains(t, err2(idemclient.New(idemclient.Config{CallerEnds: true})), "CallerEnds needs a Journal")
 }
@@ -257,7 +258,7 @@ func TestTheLoopHeals(t *testing.T) {
 // CONTRACT C-6
 func TestALoopWithAnOldPage(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		journal, idem, runs := newJournal(t, db), newModule(t, memstore.New(), core.Policy{Recovery: core.Park}), 0
+		j, idem, runs := newJournal(t, db), newModule(t, memstore.New(), core.Policy{Recovery: core.Park}), 0
 		bank := &charges{Server: httptest.NewServer(guarded(idem, func(w http.ResponseWriter, r *http.Request) {
 			if runs++; runs == 1 {
 				core.NotApplied(r.Context())
@@ -267,13 +268,13 @@ func TestALoopWithAnOldPage(t *testing.T) {
 			w.WriteHeader(http.StatusCreated)
 		}))}
 		defer bank.Close()
-		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }))
-		page := try(journal.Pending(t.Context(), "", 10)).ok(t)
+		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return j.Plan(tx, "order-7") }))
+		page := try(j.Pending(t.Context(), "", 10)).ok(t)
 		require.Len(t, page, 1)
 
-		first := journalClient(t, idemclient.Config{Journal: journal, CallerEnds: true})
+		first := journalClient(t, idemclient.Config{Journal: j, CallerEnds: true})
 		require.NoError(t, bank.charge(t.Context(), first, page[0].Intent))
-		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Done(tx, page[0].Intent) }))
+		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return j.Done(tx, page[0].Intent) }))
 
 		second := journalClient(t, idemclient.Config{Journal: newJournal(t, db), CallerEnds: true})
 		err := bank.charge(t.Context(), second, page[0].Intent)
@@ -290,12 +291,12 @@ func TestALoopWithAnOldPage(t *testing.T) {
 // CONTRACT C-6
 func TestOneEndOfMany(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		journal := newJournal(t, db)
-		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }))
+		j := newJournal(t, db)
+		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return j.Plan(tx, "order-7") }))
 		committed := 0
 		for _, err := range atOnce(8, func(int) error {
 			return db.Transaction(func(tx *gorm.DB) error {
-				if err := journal.Done(tx, "order-7"); err != nil {
+				if err := j.Done(tx, "order-7"); err != nil {
 					return err
 				}
 				return tx.Create(&effect{Name: "paid"}).Error
@@ -304,7 +305,7 @@ func TestOneEndOfMany(t *testing.T) {
 			if err == nil {
 				committed++
 			} else {
-				require.ErrorIs(t, err, gormstore.ErrNotPending)
+				require.ErrorIs(t, err, journal.ErrNotPending)
 			}
 		}
 		require.Equal(t, 1, committed)
@@ -323,18 +324,18 @@ func TestJournalRefusesATransactionOfAnotherDatabase(t *testing.T) {
 	}
 	for name, mine := range kinds {
 		db := mine[0]
-		journal := newJournal(t, db)
-		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "before") }))
+		j := newJournal(t, db)
+		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return j.Plan(tx, "before") }))
 		for other, theirs := range kinds {
 			t.Run(name+" and "+other, func(t *testing.T) {
 				orders := theirs[1]
-				for _, run := range []func(*gorm.DB, string) error{journal.Plan, journal.Done} {
+				for _, run := range []func(*gorm.DB, string) error{j.Plan, j.Done} {
 					for _, intent := range []string{"before", "order-7"} {
-						require.ErrorIs(t, orders.Transaction(func(tx *gorm.DB) error { return run(tx, intent) }), gormstore.ErrOtherDatabase)
+						require.ErrorIs(t, orders.Transaction(func(tx *gorm.DB) error { return run(tx, intent) }), journal.ErrOtherDatabase)
 					}
 				}
 				require.Empty(t, try(newJournal(t, orders).Pending(t.Context(), "", 10)).ok(t))
-				require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7/"+other) }))
+				require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return j.Plan(tx, "order-7/"+other) }))
 			})
 		}
 	}
@@ -349,10 +350,10 @@ func TestJournalInMemory(t *testing.T) {
 	pool := try(db.DB()).ok(t)
 	pool.SetMaxIdleConns(1)
 	migrate(t, db) // on the one connection that there is, and that the transaction gets
-	journal := newJournal(t, db)
-	require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }))
-	require.ErrorIs(t, open().Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }),
-		gormstore.ErrOtherDatabase)
+	j := newJournal(t, db)
+	require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return j.Plan(tx, "order-7") }))
+	require.ErrorIs(t, open().Transaction(func(tx *gorm.DB) error { return j.Plan(tx, "order-7") }),
+		journal.ErrOtherDatabase)
 }
 
 // The same database under another session, pool or search path is no other one.
@@ -361,15 +362,15 @@ func TestJournalInMemory(t *testing.T) {
 func TestJournalTakesEverySessionOfItsDatabase(t *testing.T) {
 	onDatabases(t, bothKinds, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
-		journal := newJournal(t, db)
+		j := newJournal(t, db)
 		plan := func(intent string) func(*gorm.DB) error {
-			return func(tx *gorm.DB) error { return journal.Plan(tx, intent) }
+			return func(tx *gorm.DB) error { return j.Plan(tx, intent) }
 		}
 		require.NoError(t, db.Session(&gorm.Session{NewDB: true}).Transaction(plan("session")))
 		require.NoError(t, open(t).Transaction(plan("opened twice")))
 		require.NoError(t, open(t).Session(&gorm.Session{PrepareStmt: true}).Transaction(plan("prepared")))
 		require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return tx.Transaction(plan("nested")) }))
-		require.Len(t, try(journal.Pending(t.Context(), "", 10)).ok(t), 4)
+		require.Len(t, try(j.Pending(t.Context(), "", 10)).ok(t), 4)
 	})
 }
 
@@ -380,12 +381,12 @@ func TestJournalNeedsNoConnectionMore(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		pool := try(db.DB()).ok(t)
 		pool.SetMaxOpenConns(3)
-		journal := newJournal(t, db)
+		j := newJournal(t, db)
 		tx := db.Begin()
 		others := []*gorm.DB{db.Begin(), db.Begin()}
 		ctx := within(t, 10*time.Second)
-		require.NoError(t, journal.Plan(tx.WithContext(ctx), "order-7"))
-		require.ErrorIs(t, journal.Done(tx.WithContext(ctx), "order-8"), gormstore.ErrNotPending)
+		require.NoError(t, j.Plan(tx.WithContext(ctx), "order-7"))
+		require.ErrorIs(t, j.Done(tx.WithContext(ctx), "order-8"), journal.ErrNotPending)
 		require.Equal(t, 3, pool.Stats().InUse)
 		require.NoError(t, tx.Commit().Error)
 		for _, other := range others {
@@ -402,12 +403,12 @@ func TestJournalAfterARestartOfItsServer(t *testing.T) {
 	cluster := pgtest.Own(t)
 	db := openPostgres(t, cluster.URL(), 2)
 	migrate(t, db)
-	journal := newJournal(t, db)
-	require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-7") }))
+	j := newJournal(t, db)
+	require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return j.Plan(tx, "order-7") }))
 	cluster.Stop(pgtest.Fast)
 	cluster.Start()
 	eventually(t, "the pool has new connections", func() bool { return db.Exec("SELECT 1").Error == nil })
-	require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Plan(tx, "order-8") }))
-	require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return journal.Done(tx, "order-7") }))
-	require.Len(t, try(journal.Pending(t.Context(), "", 10)).ok(t), 1)
+	require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return j.Plan(tx, "order-8") }))
+	require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return j.Done(tx, "order-7") }))
+	require.Len(t, try(j.Pending(t.Context(), "", 10)).ok(t), 1)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // The table idempotency_setting has the settings by which timed keys are judged: floors in microseconds since 1970, under
@@ -67,9 +68,9 @@ func floorName(c store.Claim) string {
 
 // latestOf is the last moment at which a key without a record may be claimed.
 func latestOf(c store.Claim) int64 {
-	last := latest(c.Key.Valid)
+	last := txn.Latest(c.Key.Valid)
 	if c.Key.Timed {
-		last = min(last, latest(c.Window))
+		last = min(last, txn.Latest(c.Window))
 	}
 	return last
 }
@@ -86,14 +87,14 @@ func refuses(rec store.Record, c store.Claim, floor floor) bool {
 }
 
 // readFloor returns the clock and the floor of a claim's key, on SQLite.
-func (s *Store) readFloor(ctx context.Context, q querier, c store.Claim) (now instant, floor floor, err error) {
-	err = s.queryRow(ctx, q, keyFloor, floorName(c)).Scan(&now, &floor)
+func (s *Store) readFloor(ctx context.Context, q txn.Querier, c store.Claim) (now txn.Instant, floor floor, err error) {
+	err = s.db.QueryRow(ctx, q, keyFloor, floorName(c)).Scan(&now, &floor)
 	return now, floor, err
 }
 
 // refusedSQLite returns the reason why a claim has inserted nothing although there is no record: the clock, or the time
 // of the key.
-func (s *Store) refusedSQLite(ctx context.Context, q querier, c store.Claim) (store.Claimed, error) {
+func (s *Store) refusedSQLite(ctx context.Context, q txn.Querier, c store.Claim) (store.Claimed, error) {
 	now, floor, err := s.readFloor(ctx, q, c)
 	switch {
 	case err != nil:
@@ -122,9 +123,9 @@ func (f *floors) add(id, realm []byte, route string) {
 }
 
 // raiseFloors raises the floors in a fixed order, so that two sweeps do not deadlock.
-func (s *Store) raiseFloors(ctx context.Context, q querier, f floors) error {
+func (s *Store) raiseFloors(ctx context.Context, q txn.Querier, f floors) error {
 	for _, name := range slices.Sorted(maps.Keys(f)) {
-		if _, err := s.exec(ctx, q, raiseKeyFloor, name, strconv.FormatInt(f[name], 10)); err != nil {
+		if _, err := s.db.Exec(ctx, q, raiseKeyFloor, name, strconv.FormatInt(f[name], 10)); err != nil {
 			return err
 		}
 	}
@@ -135,18 +136,18 @@ func (s *Store) raiseFloors(ctx context.Context, q querier, f floors) error {
 func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error {
 	name := floorPrefix + hex.EncodeToString(service)
 	value := strconv.FormatInt(t.Add(-time.Microsecond).UnixMicro(), 10) // a key that was made at t is not before it
-	return s.inTx(ctx, func(q querier) error {
-		if _, err := s.clockWithin(ctx, q, w); err != nil {
+	return s.db.InTx(ctx, func(q txn.Querier) error {
+		if _, err := s.db.ClockWithin(ctx, q, w); err != nil {
 			return err
 		}
-		if _, err := s.exec(ctx, q, raiseKeyFloor, name, value); err != nil {
+		if _, err := s.db.Exec(ctx, q, raiseKeyFloor, name, value); err != nil {
 			return err
 		}
-		if _, err := s.exec(ctx, q, raiseKeyFloors, name+"/%", value); err != nil {
+		if _, err := s.db.Exec(ctx, q, raiseKeyFloors, name+"/%", value); err != nil {
 			return err
 		}
 		// A route that has not dropped a record yet has no floor of its own. It needs one when it leaves TimedKey.
-		_, err := s.exec(ctx, q, raiseAgedFloors, agePrefix+hex.EncodeToString(service)+"/%", floorPrefix, value, len(agePrefix))
+		_, err := s.db.Exec(ctx, q, raiseAgedFloors, agePrefix+hex.EncodeToString(service)+"/%", floorPrefix, value, len(agePrefix))
 		return err
 	})
 }
@@ -157,14 +158,14 @@ func (s *Store) KeepAge(
 ) (kept store.AgeLimit, err error) {
 	ofRoute := hex.EncodeToString(service) + "/" + route
 	age = age.Truncate(time.Microsecond) // as it is kept
-	err = s.onPool(ctx, func(q querier) (err error) {
+	err = s.db.OnPool(ctx, func(q txn.Querier) (err error) {
 		kept, err = s.readAge(ctx, q, setting, agePrefix+ofRoute)
 		return err
 	})
 	if err != nil || kept == kept.Next(age, kept.Since) {
 		return kept, err
 	}
-	err = s.inTx(ctx, func(q querier) (err error) {
+	err = s.db.InTx(ctx, func(q txn.Querier) (err error) {
 		kept, err = s.keepAge(ctx, q, ofRoute, age, w)
 		return err
 	})
@@ -173,16 +174,16 @@ func (s *Store) KeepAge(
 
 // keepAge changes the kept age of a route in a transaction.
 func (s *Store) keepAge(
-	ctx context.Context, q querier, ofRoute string, age time.Duration, w store.Window,
+	ctx context.Context, q txn.Querier, ofRoute string, age time.Duration, w store.Window,
 ) (store.AgeLimit, error) {
-	now, err := s.clockWithin(ctx, q, w)
+	now, err := s.db.ClockWithin(ctx, q, w)
 	if err != nil {
 		return store.AgeLimit{}, err
 	}
 	now = time.UnixMicro(w.Later(now).UnixMicro()) // as it is kept
 	if age > 0 {
 		first := store.AgeLimit{}.Next(age, now)
-		if n, err := s.exec(ctx, q, keepFirst, agePrefix+ofRoute, encodeAge(first)); err != nil || n == 1 {
+		if n, err := s.db.Exec(ctx, q, keepFirst, agePrefix+ofRoute, encodeAge(first)); err != nil || n == 1 {
 			return first, err
 		}
 	}
@@ -191,7 +192,7 @@ func (s *Store) keepAge(
 	if err != nil || next == kept {
 		return kept, err
 	}
-	if _, err = s.exec(ctx, q, keepSetting, agePrefix+ofRoute, encodeAge(next)); err == nil && !next.Left.IsZero() {
+	if _, err = s.db.Exec(ctx, q, keepSetting, agePrefix+ofRoute, encodeAge(next)); err == nil && !next.Left.IsZero() {
 		err = s.raiseOnLeaving(ctx, q, ofRoute, next)
 	}
 	return next, err
@@ -199,10 +200,10 @@ func (s *Store) keepAge(
 
 // raiseOnLeaving raises the floor of a route that leaves TimedKey. So the keys that were refused on the route until now
 // stay refused: those that were too old, and those below the floor of the service.
-func (s *Store) raiseOnLeaving(ctx context.Context, q querier, ofRoute string, left store.AgeLimit) error {
+func (s *Store) raiseOnLeaving(ctx context.Context, q txn.Querier, ofRoute string, left store.AgeLimit) error {
 	service, _, _ := strings.Cut(ofRoute, "/")
 	var ofService int64
-	err := s.queryRow(ctx, q, setting, floorPrefix+service).Scan(&ofService)
+	err := s.db.QueryRow(ctx, q, setting, floorPrefix+service).Scan(&ofService)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
@@ -210,9 +211,9 @@ func (s *Store) raiseOnLeaving(ctx context.Context, q querier, ofRoute string, l
 }
 
 // readAge reads a kept age; the zero value if there is none.
-func (s *Store) readAge(ctx context.Context, q querier, statement statement, name string) (kept store.AgeLimit, err error) {
+func (s *Store) readAge(ctx context.Context, q txn.Querier, statement txn.Statement, name string) (kept store.AgeLimit, err error) {
 	var value string
-	err = s.queryRow(ctx, q, statement, name).Scan(&value)
+	err = s.db.QueryRow(ctx, q, statement, name).Scan(&value)
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.AgeLimit{}, nil
 	}

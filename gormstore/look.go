@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // A claim may look at the record first. A look never decides that a command runs. It returns a record that no claim could
@@ -32,14 +33,14 @@ func (s *Store) lookFirst(ctx context.Context, c store.Claim) (store.Claimed, er
 	if c.Lean {
 		return s.lookAnswer(ctx, c.ID)
 	}
-	var now instant
+	var now txn.Instant
 	var scan recordScan
-	err := s.askAlone(ctx, lookFirst, scan.targets(&now), c.ID[:])
+	err := s.db.AskAlone(ctx, lookFirst, scan.targets(&now), c.ID[:])
 	if err != nil || now.IsZero() {
 		return store.Claimed{}, err
 	}
 	rec, err := s.thereIs(ctx, &scan, now)
-	if errors.Is(err, errRace) || err == nil && (takeable(rec, c) || ours(rec, c)) {
+	if errors.Is(err, txn.ErrRace) || err == nil && (takeable(rec, c) || ours(rec, c)) {
 		return store.Claimed{}, nil
 	}
 	return store.Claimed{Record: rec}, err
@@ -48,15 +49,15 @@ func (s *Store) lookFirst(ctx context.Context, c store.Claim) (store.Claimed, er
 // lookAnswer is lookFirst for an answer that can be replayed. It returns nothing of any other record.
 func (s *Store) lookAnswer(ctx context.Context, id store.ID) (store.Claimed, error) {
 	var a answerScan
-	err := s.askAlone(ctx, lookAnswer, a.targets(), id[:])
+	err := s.db.AskAlone(ctx, lookAnswer, a.targets(), id[:])
 	if err != nil || a.now.IsZero() {
 		return store.Claimed{}, err
 	}
 	rec, err := a.record(id)
 	if err == nil {
-		err = s.confirmRead(ctx, a.server)
+		err = s.db.ConfirmRead(ctx, a.Server)
 	}
-	if errors.Is(err, errRace) {
+	if errors.Is(err, txn.ErrRace) {
 		return store.Claimed{}, nil
 	}
 	return store.Claimed{Record: rec}, err
@@ -65,10 +66,10 @@ func (s *Store) lookAnswer(ctx context.Context, id store.ID) (store.Claimed, err
 // peek returns a record that the claim cannot take over, or Busy if another attempt is running. It returns nothing if the
 // claim has to be tried.
 func (s *Store) peek(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	if s.dialect == postgres {
+	if s.db.Dialect == txn.Postgres {
 		return s.look(ctx, c)
 	}
-	if s.file.isRunning(c.ID) {
+	if s.db.File.IsRunning(c.ID) {
 		return store.Claimed{Busy: true}, nil
 	}
 	rec, err := s.Find(ctx, c.ID)
@@ -80,12 +81,12 @@ func (s *Store) peek(ctx context.Context, c store.Claim) (store.Claimed, error) 
 
 // look is peek on PostgreSQL, in one statement.
 func (s *Store) look(ctx context.Context, c store.Claim) (claimed store.Claimed, err error) {
-	err = s.onPool(ctx, func(q querier) error {
+	err = s.db.OnPool(ctx, func(q txn.Querier) error {
 		claimed = store.Claimed{}
 		var taken sql.NullBool
-		var now instant
+		var now txn.Instant
 		var scan recordScan
-		err := s.queryRow(ctx, q, look, append([]any{c.ID[:]}, lockHalves(c.ID)...)...).Scan(scan.targets(&taken, &now)...)
+		err := s.db.QueryRow(ctx, q, look, append([]any{c.ID[:]}, txn.LockHalves(c.ID)...)...).Scan(scan.targets(&taken, &now)...)
 		if err != nil || scan.id == nil {
 			claimed.Busy = taken.Bool
 			return err

@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	"gorm.io/gorm"
+
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 //go:embed migrations
@@ -35,7 +37,7 @@ func Migrations() fs.FS {
 // the first schema of the search path that is configured for the role and database. If another schema has them, too, or
 // alone, it refuses: every key would be free in new tables (F-6). [InSchema] names the schema.
 func Migrate(ctx context.Context, db *gorm.DB, options ...Option) error {
-	d, err := dialectOf(db.Dialector.Name())
+	d, err := txn.DialectOf(db.Dialector.Name())
 	if err != nil {
 		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
 	}
@@ -43,20 +45,20 @@ func Migrate(ctx context.Context, db *gorm.DB, options ...Option) error {
 	if err != nil {
 		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
 	}
-	files, err := fs.Glob(migrations, "migrations/"+d.name+"/*.sql") // sorted by name
+	files, err := fs.Glob(migrations, "migrations/"+d.Name+"/*.sql") // sorted by name
 	if err != nil {
 		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
 	}
-	tx, err := pool.BeginTx(ctx, d.txOptions())
+	tx, err := pool.BeginTx(ctx, d.TxOptions())
 	if err != nil {
 		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	if d == postgres {
-		if _, err := tx.ExecContext(ctx, "SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)", int64(lockSpace)); err != nil {
+	if d == txn.Postgres {
+		if _, err := tx.ExecContext(ctx, "SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)", int64(txn.LockSpace)); err != nil {
 			return fmt.Errorf("idem: gormstore.Migrate: wait for the other instances: %w", err)
 		}
-		if err := into(ctx, tx, optionsOf(options).schema); err != nil {
+		if err := into(ctx, tx, optionsOf(options).Schema); err != nil {
 			return fmt.Errorf("idem: gormstore.Migrate: %w", err)
 		}
 	}
@@ -87,23 +89,23 @@ func Migrate(ctx context.Context, db *gorm.DB, options ...Option) error {
 // one of the search path.
 func into(ctx context.Context, tx *sql.Tx, schema string) error {
 	if schema == "" {
-		found, err := searchPath(ctx, tx)
+		found, err := txn.SearchPath(ctx, tx)
 		if err == nil && len(found) == 0 {
 			err = errors.New("no schema of the search path is there for this role: create one, or name one with " +
 				"gormstore.InSchema")
 		}
 		if err == nil {
-			schema, err = found.home()
+			schema, err = found.Home()
 		}
 		if err != nil {
 			return err
 		}
 		if schema == "" {
-			schema = found[0].schema // none has the tables, so all are on the path
+			schema = found[0].Schema // none has the tables, so all are on the path
 		}
 	}
 	// pg_temp is named, as the last schema. Otherwise PostgreSQL would search it first, and find a temporary table.
-	_, err := tx.ExecContext(ctx, "SELECT pg_catalog.set_config('search_path', $1, true)", quote(schema)+", pg_temp")
+	_, err := tx.ExecContext(ctx, "SELECT pg_catalog.set_config('search_path', $1, true)", txn.Quote(schema)+", pg_temp")
 	return err
 }
 

@@ -2,10 +2,11 @@ package gormstore
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"gorm.io/gorm"
+
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // Notice tells the store of a notice that the server has sent over the connection with the given backend process. It is for
@@ -20,13 +21,12 @@ import (
 func (s *Store) Notice(pid uint32, sqlstate string) {
 	const success = "00000" // the code of a notice that is no warning
 	if s != nil && sqlstate != success {
-		s.notices.Warn(pid)
+		s.db.Notices.Warn(pid)
 	}
 }
 
 // ErrAnotherServer is the error of [Confirm] where the server is not the one that was read from.
-var ErrAnotherServer = errors.New("idem: gormstore: the server has been started again, or another one has taken over, " +
-	"since this was read: read it again")
+var ErrAnotherServer = txn.ErrAnotherServer
 
 // Confirm returns when the synchronous standby of db's server, if there is one, has everything that can be seen on the
 // server now. A row can be seen before the standby has it, when its COMMIT was cancelled or the server restarted while
@@ -35,9 +35,9 @@ var ErrAnotherServer = errors.New("idem: gormstore: the server has been started 
 //
 // Errors: [ErrAnotherServer]; the end of ctx; the database's. Nothing is known then.
 func Confirm(ctx context.Context, db *gorm.DB, started time.Time) error {
-	d, err := databaseOf(db, WriteGuard())
+	d, err := txn.Of(db, WriteGuard())
 	if err != nil {
 		return err
 	}
-	return d.confirm(ctx, started)
+	return d.Confirm(ctx, started)
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // Recording an answer must not write to an index. So no index says which records are running: a claim puts its record among
@@ -47,7 +49,7 @@ const (
 
 // beat has the times of the patrol, in microseconds since 1970.
 type beat struct {
-	now           instant
+	now           txn.Instant
 	limit, passed int64
 }
 
@@ -58,8 +60,8 @@ func (b beat) rests() bool {
 }
 
 // readBeat reads the clock, the limit, and how far the patrol has come.
-func (s *Store) readBeat(ctx context.Context, q querier) (b beat, err error) {
-	err = s.queryRow(ctx, q, patrolled).Scan(&b.now, &b.limit, &b.passed)
+func (s *Store) readBeat(ctx context.Context, q txn.Querier) (b beat, err error) {
+	err = s.db.QueryRow(ctx, q, patrolled).Scan(&b.now, &b.limit, &b.passed)
 	return b, err
 }
 
@@ -69,7 +71,7 @@ func (s *Store) patrol(ctx context.Context, b beat) error {
 		return nil
 	}
 	for on := true; on; {
-		err := s.inTx(ctx, func(q querier) (err error) {
+		err := s.db.InTx(ctx, func(q txn.Querier) (err error) {
 			on, err = s.patrolStep(ctx, q)
 			return err
 		})
@@ -87,7 +89,7 @@ func (s *Store) heldUp(ctx context.Context, before beat) (time.Duration, error) 
 	if before.passed >= before.limit {
 		return 0, nil
 	}
-	b, err := s.readBeat(ctx, s.pool)
+	b, err := s.readBeat(ctx, s.db.Pool)
 	if err != nil || b.limit != before.limit || b.passed >= b.limit {
 		return 0, err
 	}
@@ -95,7 +97,7 @@ func (s *Store) heldUp(ctx context.Context, before beat) (time.Duration, error) 
 }
 
 // patrolStep does the next step. It reports whether another step can follow now.
-func (s *Store) patrolStep(ctx context.Context, q querier) (on bool, err error) {
+func (s *Store) patrolStep(ctx context.Context, q txn.Querier) (on bool, err error) {
 	if turn, err := s.patrolsTurn(ctx, q); err != nil || !turn {
 		return false, err
 	}
@@ -122,40 +124,40 @@ func (s *Store) patrolStep(ctx context.Context, q querier) (on bool, err error) 
 
 // patrolsTurn reports whether no other instance is doing a step now. It never waits for another instance, because that
 // may hang.
-func (s *Store) patrolsTurn(ctx context.Context, q querier) (turn bool, err error) {
-	if s.dialect == sqlite {
+func (s *Store) patrolsTurn(ctx context.Context, q txn.Querier) (turn bool, err error) {
+	if s.db.Dialect == txn.SQLite {
 		return true, nil // the transaction is the only writer
 	}
-	schema, err := s.statements.findSchema(ctx, q)
+	schema, err := s.db.Statements.FindSchema(ctx, q)
 	if err != nil {
 		return false, err
 	}
-	err = s.queryRow(ctx, q, patrolTurn, schema+recordTable).Scan(&turn, new(string))
+	err = s.db.QueryRow(ctx, q, patrolTurn, schema+recordTable).Scan(&turn, new(string))
 	return turn, err
 }
 
 // patrolWaits reports whether a transaction that was writing when the limit was announced is still open. The first call
 // records these transactions.
-func (s *Store) patrolWaits(ctx context.Context, q querier, limit int64) (bool, error) {
-	if s.dialect == sqlite {
+func (s *Store) patrolWaits(ctx context.Context, q txn.Querier, limit int64) (bool, error) {
+	if s.db.Dialect == txn.SQLite {
 		return false, nil // there is no other writer
 	}
-	schema, err := s.statements.findSchema(ctx, q)
+	schema, err := s.db.Statements.FindSchema(ctx, q)
 	if err != nil {
 		return false, err
 	}
 	var writing, kept string
-	if err := s.queryRow(ctx, q, writers, schema+recordTable).Scan(&writing); err != nil {
+	if err := s.db.QueryRow(ctx, q, writers, schema+recordTable).Scan(&writing); err != nil {
 		return false, err
 	}
-	err = s.queryRow(ctx, q, setting, patrolWriters).Scan(&kept)
+	err = s.db.QueryRow(ctx, q, setting, patrolWriters).Scan(&kept)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return false, err
 	}
 	noted, found := strings.CutPrefix(kept, strconv.FormatInt(limit, 10)+":")
 	if !found {
 		noted = writing
-		if _, err := s.exec(ctx, q, keepSetting, patrolWriters, strconv.FormatInt(limit, 10)+":"+writing); err != nil {
+		if _, err := s.db.Exec(ctx, q, keepSetting, patrolWriters, strconv.FormatInt(limit, 10)+":"+writing); err != nil {
 			return false, err
 		}
 	}
@@ -172,26 +174,26 @@ func (s *Store) patrolWaits(ctx context.Context, q querier, limit int64) (bool, 
 }
 
 // patrolTo lists the open records up to the limit, or up to the end of a batch, and returns how far it has come.
-func (s *Store) patrolTo(ctx context.Context, q querier, b beat) (passed int64, err error) {
-	if s.dialect == sqlite {
-		if err := s.queryRow(ctx, q, patrolUpto, b.passed, b.limit, patrolBatch).Scan(&passed); err != nil {
+func (s *Store) patrolTo(ctx context.Context, q txn.Querier, b beat) (passed int64, err error) {
+	if s.db.Dialect == txn.SQLite {
+		if err := s.db.QueryRow(ctx, q, patrolUpto, b.passed, b.limit, patrolBatch).Scan(&passed); err != nil {
 			return 0, err
 		}
-		_, err = s.exec(ctx, q, patrol, b.passed, passed)
+		_, err = s.db.Exec(ctx, q, patrol, b.passed, passed)
 		return passed, err
 	}
-	err = s.queryRow(ctx, q, patrol, b.passed, b.limit, patrolBatch).Scan(&passed)
+	err = s.db.QueryRow(ctx, q, patrol, b.passed, b.limit, patrolBatch).Scan(&passed)
 	return passed, err
 }
 
-func (s *Store) keepBeat(ctx context.Context, q querier, limit, passed int64) error {
+func (s *Store) keepBeat(ctx context.Context, q txn.Querier, limit, passed int64) error {
 	if err := s.keepNumber(ctx, q, patrolPassed, passed); err != nil {
 		return err
 	}
 	return s.keepNumber(ctx, q, patrolLimit, limit)
 }
 
-func (s *Store) keepNumber(ctx context.Context, q querier, name string, value int64) error {
-	_, err := s.exec(ctx, q, keepSetting, name, strconv.FormatInt(value, 10))
+func (s *Store) keepNumber(ctx context.Context, q txn.Querier, name string, value int64) error {
+	_, err := s.db.Exec(ctx, q, keepSetting, name, strconv.FormatInt(value, 10))
 	return err
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // PgxDBTX runs a handler's statements over pgx itself. It has the methods of the DBTX interface that sqlc generates for
@@ -23,4 +25,4 @@ type PgxDBTX interface {
 //
 // Rows.Conn is nil. A [pgx.QueryRewriter] gets no connection either; [pgx.NamedArgs] needs none. If the store's database is
 // not over pgx, all methods fail: gorm.io/driver/postgres is, and stdlib.OpenDBFromPool over a pgxpool.
-func PgxTx(ctx context.Context) (PgxDBTX, bool) { return pgxFrom(ctx) }
+func PgxTx(ctx context.Context) (PgxDBTX, bool) { return txn.PgxFrom(ctx) }

@@ -108,7 +108,7 @@ func countArgs(passed string) string {
 // statementText is a statement of the operators' files, on the tables of the search path.
 func statementText(t *testing.T, dialect, name string) string {
 	t.Helper()
-	file := try(os.ReadFile("statements/" + dialect + "/operations.sql")).ok(t)
+	file := try(os.ReadFile("internal/txn/statements/" + dialect + "/operations.sql")).ok(t)
 	_, statement, found := strings.Cut(string(file), "-- name: "+name+"\n")
 	require.True(t, found)
 	statement, _, _ = strings.Cut(statement, ";\n")

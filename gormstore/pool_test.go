@@ -19,6 +19,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/inbox"
 )
 
 // A repeat is soon told that the attempt is running, even if no slot is free: else it would wait for the very attempt that
@@ -118,7 +119,7 @@ func TestPoolBelowThePool(t *testing.T) {
 	for _, pool := range []func() *sql.DB{func() *sql.DB { return stdlib.OpenDBFromPool(below) }, wrapped, guarded} {
 		_, err := gormstore.New(open(pool(), 0))
 		require.ErrorContains(t, err, "the *sql.DB has no limit, and takes its connections from a pgxpool, which has 4")
-		_, err = gormstore.NewInbox(open(pool(), 0), stockInbox)
+		_, err = inbox.New(open(pool(), 0), stockInbox)
 		require.ErrorContains(t, err, "the *sql.DB has no limit")
 		_, err = gormstore.New(open(pool(), most+1))
 		require.ErrorContains(t, err, "SetMaxOpenConns(5) is more than the pgxpool below has, 4")

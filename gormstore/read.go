@@ -8,28 +8,29 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // Find implements [store.Store].
 func (s *Store) Find(ctx context.Context, id store.ID) (rec store.Record, err error) {
-	err = s.onPool(ctx, func(q querier) error {
+	err = s.db.OnPool(ctx, func(q txn.Querier) error {
 		var scan recordScan
 		if rec, err = s.scan(ctx, q, id, &scan); err == nil && hasOutcome(rec) {
-			err = s.confirmRead(ctx, scan.server)
+			err = s.db.ConfirmRead(ctx, scan.Server)
 		}
 		return err
 	})
 	return rec, err
 }
 
-func (s *Store) find(ctx context.Context, q querier, id store.ID) (store.Record, error) {
+func (s *Store) find(ctx context.Context, q txn.Querier, id store.ID) (store.Record, error) {
 	return s.scan(ctx, q, id, &recordScan{})
 }
 
 // scan reads a record, and the backend that has read it.
-func (s *Store) scan(ctx context.Context, q querier, id store.ID, scan *recordScan) (store.Record, error) {
-	var now instant
-	err := s.queryRow(ctx, q, find, id[:]).Scan(scan.targets(&now)...)
+func (s *Store) scan(ctx context.Context, q txn.Querier, id store.ID, scan *recordScan) (store.Record, error) {
+	var now txn.Instant
+	err := s.db.QueryRow(ctx, q, find, id[:]).Scan(scan.targets(&now)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Record{}, store.ErrNotFound
 	}
@@ -41,21 +42,21 @@ func (s *Store) scan(ctx context.Context, q querier, id store.ID, scan *recordSc
 
 // List implements [store.Store]. It reads a page and no more from the indexes of open records: see patrol.go.
 func (s *Store) List(ctx context.Context, query store.Query) (recs []store.Record, err error) {
-	name, first := list, query.From
+	name, first := txn.List, query.From
 	if query.Newest {
-		name, first = listNewest, untilOf(query)
+		name, first = txn.ListNewest, untilOf(query)
 	}
 	after := query.After
 	if after == (store.Place{}) {
 		after.CreatedAt = first
 	}
-	err = s.reading(ctx, func(q querier) error {
+	err = s.reading(ctx, func(q txn.Querier) error {
 		selected, err := s.selected(ctx, q, query)
 		if err != nil {
 			return err
 		}
-		return s.each(ctx, q, name, func(scan func(...any) error) error {
-			var now instant
+		return s.db.Each(ctx, q, name, func(scan func(...any) error) error {
+			var now txn.Instant
 			var row recordScan
 			if err := scan(row.targets(&now)...); err != nil {
 				return err
@@ -63,14 +64,14 @@ func (s *Store) List(ctx context.Context, query store.Query) (recs []store.Recor
 			rec, err := row.record(now.Time)
 			recs = append(recs, rec)
 			return err
-		}, append(selected, s.dialect.instant(after.CreatedAt), after.ID[:])...)
+		}, append(selected, s.db.Dialect.Instant(after.CreatedAt), after.ID[:])...)
 	})
 	return recs, err
 }
 
 // selected are the parameters by which list and count select records.
-func (s *Store) selected(ctx context.Context, q querier, query store.Query) ([]any, error) {
-	passed := endOfTime.UnixMicro()
+func (s *Store) selected(ctx context.Context, q txn.Querier, query store.Query) ([]any, error) {
+	passed := txn.EndOfTime.UnixMicro()
 	if !query.Swept {
 		beat, err := s.readBeat(ctx, q)
 		if err != nil {
@@ -90,13 +91,13 @@ func (s *Store) selected(ctx context.Context, q querier, query store.Query) ([]a
 		last[i] = 0xff
 	}
 	return []any{query.Limit, notNull(query.Within), last[:], passed, query.Unknown, query.Resumable, query.HalfDone, route,
-		scope, s.dialect.instant(query.From), s.dialect.instant(untilOf(query))}, nil
+		scope, s.db.Dialect.Instant(query.From), s.db.Dialect.Instant(untilOf(query))}, nil
 }
 
 // untilOf is the end of the time of a query.
 func untilOf(q store.Query) time.Time {
 	if q.Until.IsZero() {
-		return endOfTime
+		return txn.EndOfTime
 	}
 	return q.Until
 }
@@ -106,18 +107,18 @@ func notNull(b []byte) []byte { return append([]byte{}, b...) }
 
 // reading runs fn in a transaction that reads. On PostgreSQL it reads at read committed: it must not make claims fail to
 // serialize. Nothing is compiled.
-func (s *Store) reading(ctx context.Context, fn func(q querier) error) error {
+func (s *Store) reading(ctx context.Context, fn func(q txn.Querier) error) error {
 	opts := &sql.TxOptions{ReadOnly: true}
-	if s.dialect == postgres {
+	if s.db.Dialect == txn.Postgres {
 		opts.Isolation = sql.LevelReadCommitted
 	}
-	tx, err := s.pool.BeginTx(ctx, opts)
+	tx, err := s.db.Pool.BeginTx(ctx, opts)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	if s.dialect == postgres {
-		if _, err := s.exec(ctx, tx, withoutJIT); err != nil {
+	if s.db.Dialect == txn.Postgres {
+		if _, err := s.db.Exec(ctx, tx, withoutJIT); err != nil {
 			return err
 		}
 	}
@@ -126,27 +127,27 @@ func (s *Store) reading(ctx context.Context, fn func(q querier) error) error {
 
 // CountOpen implements [store.Operations]. It reads at most limit entries of an index, and takes a slot as claims do.
 func (s *Store) CountOpen(ctx context.Context, scope store.Scope, limit int) (n int, err error) {
-	if err := s.enterClaim(ctx); err != nil {
+	if err := s.db.EnterClaim(ctx); err != nil {
 		return 0, err
 	}
-	defer s.leaveClaim()
-	err = s.onPool(ctx, func(q querier) error {
-		return s.queryRow(ctx, q, countOpen, scope[:], limit).Scan(&n)
+	defer s.db.LeaveClaim()
+	err = s.db.OnPool(ctx, func(q txn.Querier) error {
+		return s.db.QueryRow(ctx, q, countOpen, scope[:], limit).Scan(&n)
 	})
 	return n, err
 }
 
 // Count implements [store.Operations]. It reads entries of the indexes by which List finds records.
 func (s *Store) Count(ctx context.Context, query store.Query) (counts []store.Count, err error) {
-	err = s.reading(ctx, func(q querier) error {
+	err = s.reading(ctx, func(q txn.Querier) error {
 		selected, err := s.selected(ctx, q, query)
 		if err != nil {
 			return err
 		}
-		return s.each(ctx, q, count, func(scan func(...any) error) error {
+		return s.db.Each(ctx, q, count, func(scan func(...any) error) error {
 			var c store.Count
-			var now, oldest instant
-			var halfDone flag
+			var now, oldest txn.Instant
+			var halfDone txn.Flag
 			err := scan(&now, &halfDone, &c.Method, &c.Route, &c.Count, &c.Hour, &c.Day, &oldest)
 			c.HalfDone, c.Oldest, c.Now = bool(halfDone), oldest.Time, now.Time
 			counts = append(counts, c)
@@ -158,12 +159,12 @@ func (s *Store) Count(ctx context.Context, query store.Query) (counts []store.Co
 
 // OpenSteps implements [store.Operations].
 func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps []store.OpenStep, err error) {
-	err = s.reading(ctx, func(q querier) error {
+	err = s.reading(ctx, func(q txn.Querier) error {
 		beat, err := s.readBeat(ctx, q)
 		if err != nil {
 			return err
 		}
-		return s.each(ctx, q, openSteps, func(scan func(...any) error) error {
+		return s.db.Each(ctx, q, openSteps, func(scan func(...any) error) error {
 			var id []byte
 			var step store.OpenStep
 			if err := scan(&id, &step.Step); err != nil {
@@ -183,9 +184,9 @@ func (s *Store) Near(ctx context.Context, within []byte, n store.Near, limit int
 }
 
 // ids runs a statement that returns ids, each once.
-func (s *Store) ids(ctx context.Context, name statement, args ...any) (ids []store.ID, err error) {
-	err = s.reading(ctx, func(q querier) error {
-		return s.each(ctx, q, name, func(scan func(...any) error) error {
+func (s *Store) ids(ctx context.Context, name txn.Statement, args ...any) (ids []store.ID, err error) {
+	err = s.reading(ctx, func(q txn.Querier) error {
+		return s.db.Each(ctx, q, name, func(scan func(...any) error) error {
 			var raw []byte
 			if err := scan(&raw); err != nil {
 				return err
@@ -227,11 +228,11 @@ func (s *Store) LastAnswered(ctx context.Context, within []byte, method, route s
 }
 
 // settlements runs a statement that returns settlements.
-func (s *Store) settlements(ctx context.Context, name statement, args ...any) (all []store.SettledOperation, err error) {
-	err = s.reading(ctx, func(q querier) error {
-		return s.each(ctx, q, name, func(scan func(...any) error) error {
+func (s *Store) settlements(ctx context.Context, name txn.Statement, args ...any) (all []store.SettledOperation, err error) {
+	err = s.reading(ctx, func(q txn.Querier) error {
+		return s.db.Each(ctx, q, name, func(scan func(...any) error) error {
 			var r store.SettledOperation
-			var at instant
+			var at txn.Instant
 			var id []byte
 			if err := scan(&at, &r.Who, &r.Why, &r.Undone, &r.BeforeFence, &r.BeforeStored, &r.AfterFence, &r.AfterState,
 				&r.AfterStatus, &id, &r.Method, &r.Route); err != nil {

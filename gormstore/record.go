@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // plain is the encoding of answers that are stored as they are. A release that encrypts answers adds another encoding.
@@ -21,7 +22,7 @@ const plain = 1
 // recordScan takes the columns of a record, which claimKey, look, find and list return in one order. Over pgx, its own types
 // and those with its methods, as instant and flag, cost a third of what other Scanners cost.
 type recordScan struct {
-	server                        // that has read it
+	txn.Server                    // that has read it
 	id, scope, realm, owner, hash []byte
 	headers, body                 []byte
 	fence                         pgtype.Int8
@@ -29,15 +30,15 @@ type recordScan struct {
 	state, recovery, hashVersion  pgtype.Int2
 	status, encoding              pgtype.Int2
 	method, route, trace          pgtype.Text
-	created, lease, deadline      instant
-	expires, purge                instant
-	partial, timed                flag
+	created, lease, deadline      txn.Instant
+	expires, purge                txn.Instant
+	partial, timed                txn.Flag
 }
 
 // targets are the variables for these columns, after those for the columns before them.
 func (s *recordScan) targets(before ...any) []any {
 	return append(slices.Grow(before, 24),
-		&s.pid, &s.started,
+		&s.PID, &s.Started,
 		&s.id, &s.scope, &s.realm, &s.owner, &s.fence, &s.state, &s.recovery, &s.method, &s.route, &s.hashVersion, &s.hash,
 		&s.created, &s.lease, &s.deadline, &s.expires, &s.purge, &s.status, &s.partial, &s.encoding, &s.headers, &s.body,
 		&s.attempts, &s.timed, &s.trace)
@@ -80,8 +81,8 @@ func (s *recordScan) record(now time.Time) (store.Record, error) {
 // answerScan takes the columns of lookAnswer. None of them is NULL but the first and the third, so that drivers read them
 // straight into the variables.
 type answerScan struct {
-	server                        // that has read it
-	now                           instant
+	txn.Server                    // that has read it
+	now                           txn.Instant
 	owner, hash, headers, body    []byte
 	fence                         int64
 	recovery, hashVersion, status int16
@@ -91,7 +92,7 @@ type answerScan struct {
 }
 
 func (s *answerScan) targets() []any {
-	return []any{&s.now, &s.pid, &s.started, &s.owner, &s.fence, &s.recovery, &s.hashVersion, &s.hash, &s.expires, &s.purge,
+	return []any{&s.now, &s.PID, &s.Started, &s.owner, &s.fence, &s.recovery, &s.hashVersion, &s.hash, &s.expires, &s.purge,
 		&s.status, &s.partial, &s.headers, &s.body, &s.trace}
 }
 

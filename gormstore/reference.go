@@ -6,27 +6,28 @@ import (
 	"slices"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // Refer implements [store.Operations].
 func (s *Store) Refer(ctx context.Context, id store.ID, realm store.Realm, ref store.Ref) error {
-	if t := txFrom(ctx); t != nil && t.db == s.database {
-		return s.refer(ctx, t.conn, id, realm, ref, true)
+	if t := txn.TxFrom(ctx); t != nil && t.DB == s.db {
+		return s.refer(ctx, t.Conn, id, realm, ref, true)
 	}
-	if r := readerFrom(ctx); r != nil && r.db == s.database {
-		switch t, err := r.of.openOrFirst(ctx); {
+	if r := txn.ReaderFrom(ctx); r != nil && r.DB == s.db {
+		switch t, err := r.Segments.OpenOrFirst(ctx); {
 		case err != nil:
 			return err
 		case t != nil:
-			return s.refer(ctx, t.conn, id, realm, ref, true)
+			return s.refer(ctx, t.Conn, id, realm, ref, true)
 		}
 	}
-	return s.write(ctx, func(q querier) error { return s.refer(ctx, q, id, realm, ref, false) })
+	return s.db.Write(ctx, func(q txn.Querier) error { return s.refer(ctx, q, id, realm, ref, false) })
 }
 
 // refer writes a reference. If it writes none, it looks why.
-func (s *Store) refer(ctx context.Context, q querier, id store.ID, realm store.Realm, ref store.Ref, open bool) error {
-	n, err := s.exec(ctx, q, refer, id[:], ref.Name, ref.Value, realm[:], open, store.MaxReferences)
+func (s *Store) refer(ctx context.Context, q txn.Querier, id store.ID, realm store.Realm, ref store.Ref, open bool) error {
+	n, err := s.db.Exec(ctx, q, refer, id[:], ref.Name, ref.Value, realm[:], open, store.MaxReferences)
 	if err != nil || n == 1 {
 		return err
 	}
@@ -45,20 +46,20 @@ func (s *Store) References(ctx context.Context, ids []store.ID) (refs map[store.
 	if len(ids) == 0 {
 		return nil, ctx.Err()
 	}
-	err = s.onPool(ctx, func(q querier) error {
+	err = s.db.OnPool(ctx, func(q txn.Querier) error {
 		refs, err = s.references(ctx, q, ids)
 		return err
 	})
 	return refs, err
 }
 
-func (s *Store) references(ctx context.Context, q querier, ids []store.ID) (map[store.ID][]store.Ref, error) {
+func (s *Store) references(ctx context.Context, q txn.Querier, ids []store.ID) (map[store.ID][]store.Ref, error) {
 	list, err := json.Marshal(ids)
 	if err != nil {
 		return nil, err
 	}
 	refs := map[store.ID][]store.Ref{}
-	err = s.each(ctx, q, referencesOf, func(scan func(...any) error) error {
+	err = s.db.Each(ctx, q, referencesOf, func(scan func(...any) error) error {
 		var raw []byte
 		var ref store.Ref
 		if err := scan(&raw, &ref.Name, &ref.Value); err != nil {

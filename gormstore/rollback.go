@@ -17,7 +17,7 @@ import (
 
 // rollbackTx is the transaction of a Rollback attempt, or the first of a Resume attempt.
 type rollbackTx struct {
-	*tx
+	*txn.Tx
 	answer *answer
 }
 
@@ -29,25 +29,25 @@ func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Tx, store.Claim
 	if t == nil {
 		return nil, claimed, err
 	}
-	return rollbackTx{t, t.entry.(*answer)}, claimed, nil
+	return rollbackTx{t, t.Entry.(*answer)}, claimed, nil
 }
 
 // beginFirst claims for an attempt that writes nothing to be seen before its first commit, and opens its transaction. On
 // SQLite the transaction of a Resume attempt opens later. An operation that can be resumed is only returned.
-func (s *Store) beginFirst(ctx context.Context, c store.Claim) (t *tx, claimed store.Claimed, err error) {
+func (s *Store) beginFirst(ctx context.Context, c store.Claim) (t *txn.Tx, claimed store.Claimed, err error) {
 	if err := s.check(ctx); err != nil {
 		return nil, store.Claimed{}, err
 	}
-	if s.file != nil { // a repeat does not wait for the writer
-		if claimed, err := s.peek(ctx, c); err != nil || isThere(claimed) {
+	if s.db.File != nil { // a repeat does not wait for the writer
+		if claimed, err := s.peek(ctx, c); err != nil || txn.IsThere(claimed) {
 			return nil, claimed, err
 		}
-		if !s.file.reserve(c.ID, c.Owner) {
+		if !s.db.File.Reserve(c.ID, c.Owner) {
 			return nil, store.Claimed{Busy: true}, nil
 		}
 		defer func() {
 			if !claimed.Won {
-				s.file.unreserve(c.ID, c.Owner)
+				s.db.File.Unreserve(c.ID, c.Owner)
 			}
 		}()
 		if c.Recovery == store.Resume {
@@ -56,14 +56,14 @@ func (s *Store) beginFirst(ctx context.Context, c store.Claim) (t *tx, claimed s
 		}
 	}
 	t, claimed, err = s.enterAndBegin(ctx, c)
-	if errors.Is(err, errRace) { // other claims won each time
+	if errors.Is(err, txn.ErrRace) { // other claims won each time
 		return nil, store.Claimed{Busy: true}, nil
 	}
 	return t, claimed, err
 }
 
-func (s *Store) enterAndBegin(ctx context.Context, c store.Claim) (t *tx, claimed store.Claimed, err error) {
-	if claimed, err := s.enterOrLook(ctx, func(ctx context.Context) (store.Claimed, error) { return s.peek(ctx, c) }); err != nil || isThere(claimed) {
+func (s *Store) enterAndBegin(ctx context.Context, c store.Claim) (t *txn.Tx, claimed store.Claimed, err error) {
+	if claimed, err := s.db.EnterOrLook(ctx, func(ctx context.Context) (store.Claimed, error) { return s.peek(ctx, c) }); err != nil || txn.IsThere(claimed) {
 		return nil, claimed, err
 	}
 	var open *sql.Conn
@@ -72,15 +72,15 @@ func (s *Store) enterAndBegin(ctx context.Context, c store.Claim) (t *tx, claime
 		case t != nil:
 		case open != nil: // the answer does not wait for it
 			go func() {
-				defer s.leaveAttempt()
+				defer s.db.LeaveAttempt()
 				txn.Rollback(open)
 			}()
 		default: // a panic, too
-			s.leaveAttempt()
+			s.db.LeaveAttempt()
 		}
 	}()
-	if s.dialect == postgres && s.seen.before(c.ID) { // a repeat needs no transaction
-		if claimed, err = s.lookFirst(ctx, c); err != nil || isThere(claimed) {
+	if s.db.Dialect == txn.Postgres && s.seen.before(c.ID) { // a repeat needs no transaction
+		if claimed, err = s.lookFirst(ctx, c); err != nil || txn.IsThere(claimed) {
 			return nil, claimed, err
 		}
 	}
@@ -98,8 +98,8 @@ func (s *Store) enterAndBegin(ctx context.Context, c store.Claim) (t *tx, claime
 
 // begin opens the transaction of an attempt. If it finds a record, or a running attempt, it returns the connection. The
 // transaction of that connection is still open, and has written nothing.
-func (s *Store) begin(ctx context.Context, c store.Claim) (t *tx, open *sql.Conn, claimed store.Claimed, err error) {
-	own, err := s.pool.Conn(ctx)
+func (s *Store) begin(ctx context.Context, c store.Claim) (t *txn.Tx, open *sql.Conn, claimed store.Claimed, err error) {
+	own, err := s.db.Pool.Conn(ctx)
 	if err != nil {
 		return nil, nil, store.Claimed{}, err
 	}
@@ -108,12 +108,12 @@ func (s *Store) begin(ctx context.Context, c store.Claim) (t *tx, open *sql.Conn
 			txn.Rollback(own)
 		}
 	}()
-	if s.dialect == sqlite {
+	if s.db.Dialect == txn.SQLite {
 		t, claimed, err = s.beginSQLite(ctx, own, c)
 		return t, nil, claimed, err
 	}
 	t, locked, claimed, err := s.lockAndLook(ctx, own, c)
-	if err == nil && isThere(claimed) && !locked { // with the lock, the ROLLBACK comes first: no repeat may find the key taken
+	if err == nil && txn.IsThere(claimed) && !locked { // with the lock, the ROLLBACK comes first: no repeat may find the key taken
 		open = own
 	}
 	return t, open, claimed, err
@@ -127,9 +127,9 @@ var errReadOnly = errors.New("idem: gormstore: the server takes no writes: it is
 type lookedAt struct {
 	answer  answer
 	lock    pgtype.Bool // NULL: not tried
-	now, at instant     // when it was tried, and when the record was read
+	now, at txn.Instant // when it was tried, and when the record was read
 	floor   floor
-	mark    txMark
+	mark    txn.Mark
 	record  recordScan
 }
 
@@ -137,23 +137,23 @@ type lookedAt struct {
 // look are two statements, so that the look sees everything that was committed before the lock was taken. A record that is
 // seen decides; the lock decides only without one.
 func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, claim store.Claim) (
-	t *tx, locked bool, claimed store.Claimed, err error,
+	t *txn.Tx, locked bool, claimed store.Claimed, err error,
 ) {
-	if err := s.probeConnectionCheck(ctx, own); err != nil {
+	if err := s.db.ProbeConnectionCheck(ctx, own); err != nil {
 		return nil, false, store.Claimed{}, err
 	}
 	l := &lookedAt{answer: answer{store: s, claim: claim, fence: 1}}
 	a, c, scan := &l.answer, &l.answer.claim, &l.record
-	args := append(append(make([]any, 0, 5), c.ID[:], lockKey(c.ID)), s.guards(c.Deadline)...)
-	first, err := s.call(ctx, own, lockFirst, l.mark.targets(&l.lock, &l.now, &l.floor), append(args, floorName(claim))...)
+	args := append(append(make([]any, 0, 5), c.ID[:], txn.LockKey(c.ID)), s.db.Guards(c.Deadline)...)
+	first, err := s.db.Call(ctx, own, lockFirst, l.mark.Targets(&l.lock, &l.now, &l.floor), append(args, floorName(claim))...)
 	if err != nil {
 		return nil, false, store.Claimed{}, err
 	}
-	second, err := s.call(ctx, own, lookFirst, scan.targets(&l.at), c.ID[:])
+	second, err := s.db.Call(ctx, own, lookFirst, scan.targets(&l.at), c.ID[:])
 	if err != nil {
 		return nil, false, store.Claimed{}, err
 	}
-	if err = txn.Ask(ctx, own, s.opening(first, second)...); err != nil {
+	if err = txn.Ask(ctx, own, s.db.Opening(first, second)...); err != nil {
 		return nil, false, store.Claimed{}, err
 	}
 	lock, now, there := l.lock, l.now, scan.id != nil
@@ -173,7 +173,7 @@ func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, claim store.Clai
 	}
 	switch {
 	case !lock.Valid: // the record that decided has gone in between
-		return nil, false, store.Claimed{}, errRace
+		return nil, false, store.Claimed{}, txn.ErrRace
 	case !lock.Bool:
 		return nil, false, store.Claimed{Busy: true}, nil
 	case !there && !c.Trusts(now.Time):
@@ -187,16 +187,16 @@ func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, claim store.Clai
 	}
 	won := wonRecord(claim, a.fence, now.Time)
 	won.Timed = a.timed || c.Key.Timed
-	t = s.newTx(own, a)
-	t.mark = l.mark
+	t = s.db.NewTx(own, a)
+	t.Mark = l.mark
 	return t, true, store.Claimed{Won: true, Record: won}, nil
 }
 
 // Seal implements [store.Tx].
 func (t rollbackTx) Seal(ctx context.Context, s store.Seal) (now time.Time, err error) {
-	err = t.finish(ctx, func() (lastCalls, error) {
-		if err := t.conn.distress(s.Alone); err != nil {
-			return lastCalls{}, err
+	err = t.Finish(ctx, func() (txn.LastCalls, error) {
+		if err := t.Conn.Distress(s.Alone); err != nil {
+			return txn.LastCalls{}, err
 		}
 		return t.last(ctx, *s.Answer, s.Alone)
 	})
@@ -208,20 +208,20 @@ func (t rollbackTx) Seal(ctx context.Context, s store.Seal) (now time.Time, err 
 
 // Rollback implements [store.Tx].
 func (t rollbackTx) Rollback() error {
-	err := t.tx.Rollback()
+	err := t.Tx.Rollback()
 	if errors.Is(err, store.ErrEnded) {
 		return err
 	}
 	ctx, cancel := txn.Ending()
 	defer cancel()
-	return t.unlessTaken(ctx, cmp.Or(err, t.conn.distress(true)))
+	return t.unlessTaken(ctx, cmp.Or(err, t.Conn.Distress(true)))
 }
 
 // unlessTaken returns err, or ErrStale where another attempt's record stands. At a stricter level than READ COMMITTED an
 // attempt may have begun beside the moment in which another one committed (M-6): it saw no record, and a ROLLBACK has no
 // judge. So the record is looked for once more, before the client is told that nothing was applied.
 func (t rollbackTx) unlessTaken(ctx context.Context, err error) error {
-	if !t.mark.sharesSnapshot() {
+	if !t.Mark.SharesSnapshot() {
 		return err
 	}
 	t.answer.lookOnce.Do(func() { // the deadline may have ended the transaction, and nobody has heard what it found
@@ -239,57 +239,57 @@ func (t rollbackTx) unlessTaken(ctx context.Context, err error) error {
 
 // last returns the last message of the attempt: the record with the answer, steps, and COMMIT; or, after the rows are
 // undone, the record alone.
-func (t rollbackTx) last(ctx context.Context, c store.Completion, undoRows bool, steps ...txn.Call) (lastCalls, error) {
+func (t rollbackTx) last(ctx context.Context, c store.Completion, undoRows bool, steps ...txn.Call) (txn.LastCalls, error) {
 	args, err := completionArgs(c)
 	if err != nil {
-		return lastCalls{}, fmt.Errorf("%w: %w", store.ErrAborted, err)
+		return txn.LastCalls{}, fmt.Errorf("%w: %w", store.ErrAborted, err)
 	}
-	if t.db.dialect == sqlite {
+	if t.DB.Dialect == txn.SQLite {
 		return t.recordSQLite(ctx, args, undoRows)
 	}
-	args = append(append(t.answer.args(), micros(t.answer.claim.Window.From)), args...)
+	args = append(append(t.answer.args(), txn.Micros(t.answer.claim.Window.From)), args...)
 	name, row := recordAnswer, []any(nil)
 	if undoRows {
 		name, row = recordOver, []any{new(int)}
-		args = append(args, nil, nil, nil, t.answer.seen, lockKey(t.answer.claim.ID))
-	} else if args = append(args, t.mark.args()...); t.answer.seen != 0 {
+		args = append(args, nil, nil, nil, t.answer.seen, txn.LockKey(t.answer.claim.ID))
+	} else if args = append(args, t.Mark.Args()...); t.answer.seen != 0 {
 		name, row = recordOver, []any{new(int)}
 		args = append(args, t.answer.seen, nil)
 	}
-	record, err := t.db.call(ctx, t.conn.sql, name, row, args...)
+	record, err := t.DB.Call(ctx, t.Conn.SQL, name, row, args...)
 	if err != nil {
-		return lastCalls{}, err
+		return txn.LastCalls{}, err
 	}
 	calls := []txn.Call{record}
 	if t.answer.stepped { // what takes a free record forgets its steps
-		forget, err := t.db.call(ctx, t.conn.sql, forgetSteps, nil, t.answer.claim.ID[:], t.answer.seen)
+		forget, err := t.DB.Call(ctx, t.Conn.SQL, forgetSteps, nil, t.answer.claim.ID[:], t.answer.seen)
 		if err != nil {
-			return lastCalls{}, err
+			return txn.LastCalls{}, err
 		}
 		calls = []txn.Call{forget, record}
 	}
 	if undoRows {
 		return t.alone(ctx, calls)
 	}
-	return t.restored(ctx, append(calls, steps...)...)
+	return t.Restored(ctx, append(calls, steps...)...)
 }
 
 // alone is the last message where the rows are undone. The transaction is ended in the same one, if that can be: in one that
 // has failed, or under a role that the handler has taken, the driver cannot prepare the rest.
-func (t rollbackTx) alone(ctx context.Context, calls []txn.Call) (lastCalls, error) {
-	own := t.conn.sql
-	if t.conn.kept() == nil && txn.Status(own) != txn.Failed {
-		check, err := t.db.call(ctx, own, asBegun, []any{new(int)}, t.mark.args()...)
-		return lastCalls{within: []txn.Call{check, {Text: "ROLLBACK"}}, alone: calls}, err
+func (t rollbackTx) alone(ctx context.Context, calls []txn.Call) (txn.LastCalls, error) {
+	own := t.Conn.SQL
+	if t.Conn.Kept() == nil && txn.Status(own) != txn.Failed {
+		check, err := t.DB.Call(ctx, own, txn.AsBegun, []any{new(int)}, t.Mark.Args()...)
+		return txn.LastCalls{Within: []txn.Call{check, {Text: "ROLLBACK"}}, Alone: calls}, err
 	}
-	switch ours, err := t.rollbackPostgres(ctx); {
+	switch ours, err := t.RollbackPostgres(ctx); {
 	case err != nil:
-		return lastCalls{}, fmt.Errorf("%w: %w", store.ErrRetryable, err)
+		return txn.LastCalls{}, fmt.Errorf("%w: %w", store.ErrRetryable, err)
 	case !ours:
-		t.gone = true
-		return lastCalls{}, store.ErrEnded
+		t.Gone = true
+		return txn.LastCalls{}, store.ErrEnded
 	}
-	return lastCalls{alone: calls}, nil
+	return txn.LastCalls{Alone: calls}, nil
 }
 
 // answer is the entry of a Rollback attempt: its record, completed.
@@ -316,13 +316,13 @@ func (a *answer) args() []any {
 		int64(c.Hash.Version), c.Hash.Sum[:], c.Realm[:], a.timed || c.Key.Timed, c.Traceparent)
 }
 
-func (a *answer) lock() int64 { return lockKey(a.claim.ID) }
+func (a *answer) Lock() int64 { return txn.LockKey(a.claim.ID) }
 
-func (a *answer) trace() (statement, []any) {
+func (a *answer) Trace() (txn.Statement, []any) {
 	return traceAnswer, []any{a.claim.ID[:], a.claim.Owner[:]}
 }
 
-func (a *answer) committed(ctx context.Context, q querier) (bool, error) {
+func (a *answer) Committed(ctx context.Context, q txn.Querier) (bool, error) {
 	rec, err := a.store.find(ctx, q, a.claim.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
@@ -333,25 +333,25 @@ func (a *answer) committed(ctx context.Context, q querier) (bool, error) {
 
 // lose writes the record of an operation that is unknown. If the handler has rolled back, the key is free, and another
 // attempt may have it.
-func (a *answer) lose(ctx context.Context, q querier, left time.Duration) error {
+func (a *answer) Lose(ctx context.Context, q txn.Querier, left time.Duration) error {
 	s := a.store
-	if s.dialect == sqlite {
+	if s.db.Dialect == txn.SQLite {
 		return a.loseSQLite(ctx, q)
 	}
 	if a.stepped { // what takes a free record forgets its steps
-		if _, err := s.exec(ctx, q, forgetSteps, a.claim.ID[:], a.seen); err != nil {
+		if _, err := s.db.Exec(ctx, q, forgetSteps, a.claim.ID[:], a.seen); err != nil {
 			return err
 		}
 	}
 	var lock, written bool
-	args := append(a.args(), a.lock(), left.Microseconds())
-	if err := s.queryRow(ctx, q, loseAnswer, args...).Scan(&lock, &written); err != nil {
+	args := append(a.args(), a.Lock(), left.Microseconds())
+	if err := s.db.QueryRow(ctx, q, loseAnswer, args...).Scan(&lock, &written); err != nil {
 		return err
 	}
 	if !lock {
-		return errRace // the attempt that holds the lock may give up: try again
+		return txn.ErrRace // the attempt that holds the lock may give up: try again
 	}
 	return nil // not written: another attempt has had the key since
 }
 
-func (a *answer) leave() { a.store.file.unreserve(a.claim.ID, a.claim.Owner) }
+func (a *answer) Leave() { a.store.db.File.Unreserve(a.claim.ID, a.claim.Owner) }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/inbox"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -71,7 +72,7 @@ func TestStrayOnAConnection(t *testing.T) {
 				execute(t, other, "ALTER TABLE idempotency_record RENAME TO empty", "CREATE VIEW idempotency_record AS TABLE empty")
 				migrate(t, db)
 				st := newStore(t, db)
-				inbox, journal := newInbox(t, db, stockInbox), newJournal(t, db)
+				box, j := newInbox(t, db, stockInbox), newJournal(t, db)
 				if when == "after it" {
 					require.ErrorIs(t, err2(st.Find(t.Context(), store.ID{1})), store.ErrNotFound)
 				}
@@ -87,8 +88,8 @@ func TestStrayOnAConnection(t *testing.T) {
 				tx, _ := begin(t, st, transacted)
 				require.NoError(t, seal(t.Context(), tx, paid(), false))
 				resumed(t, st, continued, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})
-				require.NoError(t, inbox.Process(t.Context(), m, func(*gorm.DB) error { return nil }))
-				require.NotEmpty(t, try(journal.Begin(t.Context(), entryOf(t, "order-1", 0))).ok(t).Key)
+				require.NoError(t, box.Process(t.Context(), m, func(*gorm.DB) error { return nil }))
+				require.NotEmpty(t, try(j.Begin(t.Context(), entryOf(t, "order-1", 0))).ok(t).Key)
 				sweepOnce(t, st)
 				require.NoError(t, st.Validate(t.Context()))
 
@@ -100,7 +101,7 @@ func TestStrayOnAConnection(t *testing.T) {
 				for table, want := range map[string]int64{"idempotency_record": 3, "processed_message": 1, "idempotency_intent": 1} {
 					require.Equal(t, want, query[int64](t, elsewhere, "SELECT count(*) FROM public."+table), table)
 				}
-				requireProcessed(t, inbox, m)
+				requireProcessed(t, box, m)
 			})
 		}
 	}
@@ -192,8 +193,8 @@ func TestTablesThatMove(t *testing.T) {
 	require.ErrorContains(t, newStore(t, after()).Validate(t.Context()), both)
 	_, err := newStore(t, after()).Claim(t.Context(), again(c))
 	require.ErrorContains(t, err, both, "and an app that does not ask is refused, too")
-	inbox := try(gormstore.NewInbox(after(), gormstore.InboxConfig{Group: "g", BrokerRetention: time.Hour})).ok(t)
-	require.ErrorContains(t, inbox.Validate(t.Context()), both)
+	box := try(inbox.New(after(), inbox.Config{Group: "g", BrokerRetention: time.Hour})).ok(t)
+	require.ErrorContains(t, box.Validate(t.Context()), both)
 
 	for schema, won := range map[string]bool{"public": false, "app": true} {
 		db := after()
@@ -229,7 +230,7 @@ func TestSchemaOfTheUser(t *testing.T) {
 // CONTRACT F-6
 func TestStatementsNameTheirSchema(t *testing.T) {
 	bare := regexp.MustCompile(`(?i)\b(FROM|INTO|UPDATE|JOIN)\s+(idempotency_|processed_message)\w*`)
-	for _, pattern := range []string{"*.go", "statements/*/*.sql"} {
+	for _, pattern := range []string{"*.go", "*/*.go", "internal/txn/*.go", "internal/txn/statements/*/*.sql"} {
 		files := try(filepath.Glob(pattern)).ok(t)
 		require.Greater(t, len(files), 10)
 		for _, file := range files {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // scopingName begins the name of the setting that keeps the fingerprint of a namespace.
@@ -11,18 +13,18 @@ const scopingName = "scoping/"
 
 // KeepScoping implements [store.Settings]. It writes only in a new database, and only reads in any other.
 func (s *Store) KeepScoping(ctx context.Context, namespace, fingerprint string) (kept string, err error) {
-	read := func(q querier) error {
-		err := s.queryRow(ctx, q, setting, scopingName+namespace).Scan(&kept)
+	read := func(q txn.Querier) error {
+		err := s.db.QueryRow(ctx, q, setting, scopingName+namespace).Scan(&kept)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
 		return err
 	}
-	if err := s.onPool(ctx, read); err != nil || kept != "" {
+	if err := s.db.OnPool(ctx, read); err != nil || kept != "" {
 		return kept, err
 	}
-	err = s.inTx(ctx, func(q querier) error {
-		if _, err := s.exec(ctx, q, keepFirstScoping, scopingName+namespace, fingerprint, scopingName+"%"); err != nil {
+	err = s.db.InTx(ctx, func(q txn.Querier) error {
+		if _, err := s.db.Exec(ctx, q, keepFirstScoping, scopingName+namespace, fingerprint, scopingName+"%"); err != nil {
 			return err
 		}
 		return read(q)
@@ -32,8 +34,8 @@ func (s *Store) KeepScoping(ctx context.Context, namespace, fingerprint string) 
 
 // AdoptScoping implements [store.Settings].
 func (s *Store) AdoptScoping(ctx context.Context, namespace, fingerprint string) error {
-	return s.write(ctx, func(q querier) error {
-		_, err := s.exec(ctx, q, keepSetting, scopingName+namespace, fingerprint)
+	return s.db.Write(ctx, func(q txn.Querier) error {
+		_, err := s.db.Exec(ctx, q, keepSetting, scopingName+namespace, fingerprint)
 		return err
 	})
 }

@@ -15,7 +15,7 @@ type sealing struct {
 	segments *segments
 	seal     *store.Seal // nil until the segment ends
 	first    bool        // it writes the record
-	now      instant     // when it was written, as its statement returned it
+	now      txn.Instant // when it was written, as its statement returned it
 	read     time.Time   // when it was found written, if its COMMIT was read back
 }
 
@@ -31,13 +31,13 @@ func (e *sealing) at(err error) time.Time {
 	return e.now.Time
 }
 
-func (e *sealing) lock() int64 { return e.segments.answer.lock() }
+func (e *sealing) Lock() int64 { return e.segments.answer.Lock() }
 
 // committed reports whether this very seal has committed: the record alone would not tell it from an earlier one.
-func (e *sealing) committed(ctx context.Context, q querier) (bool, error) {
+func (e *sealing) Committed(ctx context.Context, q txn.Querier) (bool, error) {
 	s, t, seal := e.segments.store, e.segments.answer.ticket(), e.seal
 	if seal.Answer != nil {
-		return e.segments.answer.committed(ctx, q)
+		return e.segments.answer.Committed(ctx, q)
 	}
 	rec, err := s.find(ctx, q, t.ID)
 	switch {
@@ -66,24 +66,24 @@ func isThereStep(_ store.StepRecord, err error) (bool, error) {
 }
 
 // lose makes the operation unknown.
-func (e *sealing) lose(ctx context.Context, q querier, left time.Duration) error {
+func (e *sealing) Lose(ctx context.Context, q txn.Querier, left time.Duration) error {
 	if !e.segments.isSealed() {
-		return e.segments.answer.lose(ctx, q, left)
+		return e.segments.answer.Lose(ctx, q, left)
 	}
-	_, err := e.segments.store.exec(ctx, q, park, ownedBy(e.segments.answer.ticket())...)
+	_, err := e.segments.store.db.Exec(ctx, q, park, ownedBy(e.segments.answer.ticket())...)
 	return err
 }
 
-func (e *sealing) leave() {}
+func (e *sealing) Leave() {}
 
 // last returns the last message of a segment: the record or its lease, the steps, COMMIT.
-func (e *sealing) last(ctx context.Context, t *tx) (lastCalls, error) {
-	if t.db.dialect == sqlite {
+func (e *sealing) last(ctx context.Context, t *txn.Tx) (txn.LastCalls, error) {
+	if t.DB.Dialect == txn.SQLite {
 		return e.lastSQLite(ctx, t)
 	}
 	steps, err := e.stepCalls(ctx, t)
 	if err != nil {
-		return lastCalls{}, err
+		return txn.LastCalls{}, err
 	}
 	a, seal := e.segments.answer, e.seal
 	if e.first && seal.Answer != nil {
@@ -91,42 +91,42 @@ func (e *sealing) last(ctx context.Context, t *tx) (lastCalls, error) {
 	}
 	record, err := e.recordCall(ctx, t)
 	if err != nil {
-		return lastCalls{}, err
+		return txn.LastCalls{}, err
 	}
 	calls := append([]txn.Call{record}, steps...)
 	if e.first && a.stepped { // what takes a free record forgets its steps
-		forget, err := t.db.call(ctx, t.conn.sql, forgetSteps, nil, a.claim.ID[:], a.seen)
+		forget, err := t.DB.Call(ctx, t.Conn.SQL, forgetSteps, nil, a.claim.ID[:], a.seen)
 		if err != nil {
-			return lastCalls{}, err
+			return txn.LastCalls{}, err
 		}
 		calls = append([]txn.Call{forget}, calls...)
 	}
-	return t.restored(ctx, calls...)
+	return t.Restored(ctx, calls...)
 }
 
 // recordCall is the statement that writes the record of a segment, and fails where the attempt does not own it.
-func (e *sealing) recordCall(ctx context.Context, t *tx) (txn.Call, error) {
+func (e *sealing) recordCall(ctx context.Context, t *txn.Tx) (txn.Call, error) {
 	a, c := e.segments.answer, e.segments.answer.claim
-	window := []any{micros(e.seal.Window.From), latest(e.seal.Window)}
+	window := []any{txn.Micros(e.seal.Window.From), txn.Latest(e.seal.Window)}
 	switch {
 	case e.seal.Answer != nil:
 		args, err := completionArgs(*e.seal.Answer)
 		if err != nil {
-			return txn.Call{}, notCommitted(err)
+			return txn.Call{}, txn.NotCommitted(err)
 		}
-		args = append(append(ownedBy(a.ticket()), args...), t.mark.args()...)
-		return t.db.call(ctx, t.conn.sql, sealAnswer, []any{new(int), &e.now}, args...)
+		args = append(append(ownedBy(a.ticket()), args...), t.Mark.Args()...)
+		return t.DB.Call(ctx, t.Conn.SQL, sealAnswer, []any{new(int), &e.now}, args...)
 	case e.first:
 		args := append(append(a.args(), c.Lease.Microseconds(), c.Deadline.Microseconds()), window...)
-		args = append(append(args, t.mark.args()...), a.seen, sweepAfter(c))
-		return t.db.call(ctx, t.conn.sql, recordRunning, []any{new(int), &e.now}, args...)
+		args = append(append(args, t.Mark.Args()...), a.seen, sweepAfter(c))
+		return t.DB.Call(ctx, t.Conn.SQL, recordRunning, []any{new(int), &e.now}, args...)
 	}
 	args := append(append(ownedBy(a.ticket()), c.Lease.Microseconds()), window...)
-	return t.db.call(ctx, t.conn.sql, sealRunning, []any{new(int), &e.now}, append(args, t.mark.args()...)...)
+	return t.DB.Call(ctx, t.Conn.SQL, sealRunning, []any{new(int), &e.now}, append(args, t.Mark.Args()...)...)
 }
 
 // stepCalls are the statements that write the steps of a segment, two steps in each.
-func (e *sealing) stepCalls(ctx context.Context, t *tx) (calls []txn.Call, err error) {
+func (e *sealing) stepCalls(ctx context.Context, t *txn.Tx) (calls []txn.Call, err error) {
 	ticket := e.segments.answer.ticket()
 	for steps := range slices.Chunk(e.steps(), 2) {
 		args := append(make([]any, 0, 12), ticket.ID[:], ticket.Fence)
@@ -136,7 +136,7 @@ func (e *sealing) stepCalls(ctx context.Context, t *tx) (calls []txn.Call, err e
 		if len(steps) == 1 {
 			args = append(args, nil, nil, nil, nil, nil)
 		}
-		put, err := t.db.call(ctx, t.conn.sql, putSteps, []any{new(int)}, args...)
+		put, err := t.DB.Call(ctx, t.Conn.SQL, putSteps, []any{new(int)}, args...)
 		if err != nil {
 			return nil, err
 		}

@@ -22,12 +22,12 @@ func (s *Store) Sight(ctx context.Context, c store.Sighting) (seen store.Seen, e
 	}
 	args := []any{id, c.Scope[:], int64(c.Hash.Version), c.Hash.Sum[:], c.Keep.Microseconds(), c.Window.Microseconds(),
 		c.Tentative}
-	err = s.write(ctx, func(q querier) error {
-		if s.dialect == sqlite { // there is one writer, and so the two statements are one step
+	err = s.db.Write(ctx, func(q txn.Querier) error {
+		if s.db.Dialect == txn.SQLite { // there is one writer, and so the two statements are one step
 			if seen, err = s.sight(ctx, q, args[:6]); err != nil || seen.Key || c.Tentative && seen.Rekeyed {
 				return err
 			}
-			_, err = s.exec(ctx, q, noteSighting, args[:5]...)
+			_, err = s.db.Exec(ctx, q, noteSighting, args[:5]...)
 			return err
 		}
 		for range txn.MaxTries {
@@ -41,11 +41,11 @@ func (s *Store) Sight(ctx context.Context, c store.Sighting) (seen store.Seen, e
 }
 
 // sight runs the statement sight.
-func (s *Store) sight(ctx context.Context, q querier, args []any) (store.Seen, error) {
-	var isNew flag
+func (s *Store) sight(ctx context.Context, q txn.Querier, args []any) (store.Seen, error) {
+	var isNew txn.Flag
 	var version sql.NullInt16
 	var hash, earlier []byte
-	if err := s.queryRow(ctx, q, sight, args...).Scan(&isNew, &version, &hash, &earlier); err != nil {
+	if err := s.db.QueryRow(ctx, q, sight, args...).Scan(&isNew, &version, &hash, &earlier); err != nil {
 		return store.Seen{}, err
 	}
 	seen := store.Seen{Key: !bool(isNew), Rekeyed: earlier != nil}

@@ -21,10 +21,10 @@ type segments struct {
 	opening func() error
 
 	mu     sync.Mutex
-	last   *tx  // the open one, or the one before
-	isOpen bool // last is open
-	sealed bool // the record is there
-	over   bool // undone before the first seal: the key is free
+	last   *txn.Tx // the open one, or the one before
+	isOpen bool    // last is open
+	sealed bool    // the record is there
+	over   bool    // undone before the first seal: the key is free
 
 	refused error // why the database has refused the first seal; nil if it has not
 }
@@ -39,7 +39,7 @@ func (s *Store) Resume(ctx context.Context, c store.Claim) (store.Segments, stor
 		case err != nil:
 			return nil, store.Claimed{}, err
 		case t != nil:
-			return &segments{store: s, answer: t.entry.(*answer), last: t, isOpen: true}, claimed, nil
+			return &segments{store: s, answer: t.Entry.(*answer), last: t, isOpen: true}, claimed, nil
 		case claimed.Won: // SQLite
 			return &segments{store: s, answer: s.wonAnswer(c, claimed.Record)}, claimed, nil
 		case ours(claimed.Record, c): // the statement of the takeover was sent again
@@ -50,7 +50,7 @@ func (s *Store) Resume(ctx context.Context, c store.Claim) (store.Segments, stor
 		}
 		claimed, err = s.resume(ctx, c, claimed.Record)
 		switch {
-		case errors.Is(err, errRace): // it was taken, settled or dropped in between
+		case errors.Is(err, txn.ErrRace): // it was taken, settled or dropped in between
 		case err != nil:
 			claimed.Record.Owner = c.Owner // it may have been taken over
 			return nil, claimed, err
@@ -72,11 +72,11 @@ func (s *Store) resume(ctx context.Context, c store.Claim, seen store.Record) (c
 	if hidden, err := outside(seen, c); hidden {
 		return store.Claimed{Record: seen}, err
 	}
-	if err := s.enterClaim(ctx); err != nil {
+	if err := s.db.EnterClaim(ctx); err != nil {
 		return claimed, err
 	}
-	defer s.leaveClaim()
-	err = s.write(ctx, func(q querier) error {
+	defer s.db.LeaveClaim()
+	err = s.db.Write(ctx, func(q txn.Querier) error {
 		claimed, err = s.takeOver(ctx, q, c, seen)
 		return err
 	})
@@ -89,9 +89,9 @@ func (s *segments) Bind(ctx context.Context) context.Context {
 	defer s.mu.Unlock()
 	s.ctx = ctx
 	if s.isOpen {
-		s.last.during(ctx)
+		s.last.During(ctx)
 	}
-	return withReader(ctx, s.store.database, s)
+	return txn.WithReader(ctx, s.store.db, s)
 }
 
 // FailedWith implements [store.FailedTx].
@@ -108,7 +108,7 @@ func (s *segments) FailedWith() string {
 func (s *segments) Opening(fn func() error) { s.opening = fn }
 
 // current returns the open segment. It opens one if none is open.
-func (s *segments) current(ctx context.Context) (*tx, error) {
+func (s *segments) Current(ctx context.Context) (*txn.Tx, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -126,25 +126,25 @@ func (s *segments) current(ctx context.Context) (*tx, error) {
 }
 
 // openOrFirst returns the open segment, or the first one; nil behind the first seal where none is open.
-func (s *segments) openOrFirst(ctx context.Context) (*tx, error) {
+func (s *segments) OpenOrFirst(ctx context.Context) (*txn.Tx, error) {
 	s.mu.Lock()
 	ask := s.isOpen || !s.sealed
 	s.mu.Unlock()
 	if !ask {
 		return nil, nil
 	}
-	return s.current(ctx)
+	return s.Current(ctx)
 }
 
 // open opens a segment; s.mu is held.
 func (s *segments) open(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, endPatience)
+	ctx, cancel := context.WithTimeout(ctx, txn.EndPatience)
 	defer cancel()
-	leave, err := s.store.enterSegment(ctx)
+	leave, err := s.store.db.EnterSegment(ctx)
 	if err != nil {
 		return err
 	}
-	var t *tx
+	var t *txn.Tx
 	err = txn.Retry(ctx, func() error {
 		t, err = s.begin(ctx)
 		return err
@@ -152,19 +152,19 @@ func (s *segments) open(ctx context.Context) (err error) {
 	if err != nil {
 		leave()
 		if txn.IsConflict(err) {
-			err = notCommitted(err)
+			err = txn.NotCommitted(err)
 		}
 		return err
 	}
-	t.release = leave
-	t.during(s.ctx)
+	t.Release = leave
+	t.During(s.ctx)
 	s.last, s.isOpen = t, true
 	return nil
 }
 
-func (s *segments) begin(ctx context.Context) (*tx, error) {
-	return s.store.open(ctx, &sealing{segments: s}, func(t *tx) error {
-		if s.store.dialect == postgres {
+func (s *segments) begin(ctx context.Context) (*txn.Tx, error) {
+	return s.store.db.Open(ctx, &sealing{segments: s}, func(t *txn.Tx) error {
+		if s.store.db.Dialect == txn.Postgres {
 			return s.beginPostgres(ctx, t)
 		}
 		return s.beginSQLite(ctx, t)
@@ -174,15 +174,15 @@ func (s *segments) begin(ctx context.Context) (*tx, error) {
 // beginPostgres opens a segment behind the first seal. It waits for the key's lock: a repeat that looks holds it for a
 // moment. From then on the operation cannot be taken over until the segment ends. Where nothing is sealed, the refusal that
 // is recorded alone takes the lock itself.
-func (s *segments) beginPostgres(ctx context.Context, t *tx) error {
-	st, own, idle := s.store, t.conn.sql, max(timeLeft(ctx), s.answer.claim.Deadline)
+func (s *segments) beginPostgres(ctx context.Context, t *txn.Tx) error {
+	st, own, idle := s.store, t.Conn.SQL, max(txn.TimeLeft(ctx), s.answer.claim.Deadline)
 	if !s.sealed {
-		return st.beginGuarded(ctx, own, idle, &t.mark, nil)
+		return st.db.BeginGuarded(ctx, own, idle, &t.Mark, nil)
 	}
 	var mine int
-	ask, err := st.call(ctx, own, ownsRecord, []any{&mine}, ownedBy(s.answer.ticket())...)
+	ask, err := st.db.Call(ctx, own, ownsRecord, []any{&mine}, ownedBy(s.answer.ticket())...)
 	if err == nil {
-		err = st.beginGuarded(ctx, own, idle, &t.mark, s.answer.lock(), ask)
+		err = st.db.BeginGuarded(ctx, own, idle, &t.Mark, s.answer.Lock(), ask)
 	}
 	if err == nil && mine == 0 {
 		err = store.ErrStale
@@ -192,18 +192,18 @@ func (s *segments) beginPostgres(ctx context.Context, t *tx) error {
 
 // Step implements [store.Segments].
 func (s *segments) Step(ctx context.Context, work func(ctx context.Context) error) error {
-	t, err := s.current(ctx)
+	t, err := s.Current(ctx)
 	if err != nil {
 		return err
 	}
-	inside, leave := t.bindStep(ctx)
+	inside, leave := t.BindStep(ctx)
 	defer leave()
 	err = work(inside)
 	leave()
-	failed := t.failedStep(ctx)
+	failed := t.FailedStep(ctx)
 	switch {
 	case failed == nil && err == nil:
-		t.steps++
+		t.Steps++
 		return nil
 	case failed == nil || errors.Is(err, failed):
 		return err
@@ -240,7 +240,7 @@ func (s *segments) Rollback() error {
 
 // free gives the key free in this process: the attempt has sealed nothing and is over, or the record keeps others out.
 func (s *segments) free() {
-	s.store.file.unreserve(s.answer.claim.ID, s.answer.claim.Owner)
+	s.store.db.File.Unreserve(s.answer.claim.ID, s.answer.claim.Owner)
 }
 
 // Seal implements [store.Tx].
@@ -248,10 +248,10 @@ func (s *segments) Seal(ctx context.Context, seal store.Seal) (now time.Time, er
 	e := &sealing{segments: s, seal: &seal, first: !s.isSealed()}
 	t, err := s.toSeal(ctx, seal)
 	if err == nil && t != nil {
-		err = t.finish(ctx, func() (lastCalls, error) {
-			t.entry = e
-			if err := t.conn.distress(seal.Alone); err != nil {
-				return lastCalls{}, err
+		err = t.Finish(ctx, func() (txn.LastCalls, error) {
+			t.Entry = e
+			if err := t.Conn.Distress(seal.Alone); err != nil {
+				return txn.LastCalls{}, err
 			}
 			return e.last(ctx, t)
 		})
@@ -283,7 +283,7 @@ func (s *segments) noteFirst(err error) {
 	s.over = err != nil
 }
 
-func (s *segments) hasOpen() bool {
+func (s *segments) HasOpen() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.isOpen
@@ -296,7 +296,7 @@ func (s *segments) isSealed() bool {
 }
 
 // toSeal returns the transaction that the seal ends. It is nil if the answer could be recorded without one.
-func (s *segments) toSeal(ctx context.Context, seal store.Seal) (*tx, error) {
+func (s *segments) toSeal(ctx context.Context, seal store.Seal) (*txn.Tx, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch t := s.last; {
@@ -306,7 +306,7 @@ func (s *segments) toSeal(ctx context.Context, seal store.Seal) (*tx, error) {
 		}
 	case s.over:
 		return nil, store.ErrStale
-	case s.isOpen && !seal.Alone && databaseSteps(seal) > t.steps: // it was opened after the one with their rows
+	case s.isOpen && !seal.Alone && databaseSteps(seal) > t.Steps: // it was opened after the one with their rows
 		return nil, errUndone
 	case s.isOpen && (!seal.Alone || !s.sealed):
 		s.isOpen = false
@@ -330,13 +330,13 @@ func (s *segments) toSeal(ctx context.Context, seal store.Seal) (*tx, error) {
 // reopen lets a refusal of the handler be recorded alone behind a first seal that the database has refused, if that error
 // says something about the command. It takes the key in this process; the database judges in the last statement.
 func (s *segments) reopen() error {
-	switch d := s.store.dialect; {
-	case !isOfDatabase(d, s.refused):
+	switch d := s.store.db.Dialect; {
+	case !txn.IsOfDatabase(d, s.refused):
 		return s.refused
-	case !isOfCommand(d, s.refused):
-		return fmt.Errorf("%w: %w: %w", store.ErrRetryable, errDistress, s.refused)
+	case !txn.IsOfCommand(d, s.refused):
+		return fmt.Errorf("%w: %w: %w", store.ErrRetryable, txn.ErrDistress, s.refused)
 	}
-	if !s.store.file.reserve(s.answer.claim.ID, s.answer.claim.Owner) {
+	if !s.store.db.File.Reserve(s.answer.claim.ID, s.answer.claim.Owner) {
 		return store.ErrStale
 	}
 	s.over = false

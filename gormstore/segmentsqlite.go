@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // On SQLite the set of running ids is the claim of a Resume attempt, and its first segment opens when it is needed: it is
@@ -14,11 +15,11 @@ import (
 
 // wouldWin says how a claim would end that has reserved its key. It writes nothing.
 func (s *Store) wouldWin(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	now, floor, err := s.readFloor(ctx, s.pool, c)
+	now, floor, err := s.readFloor(ctx, s.db.Pool, c)
 	if err != nil {
 		return store.Claimed{}, err
 	}
-	rec, err := s.find(ctx, s.pool, c.ID)
+	rec, err := s.find(ctx, s.db.Pool, c.ID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		rec = store.Record{}
@@ -44,8 +45,8 @@ func (s *Store) wouldWin(ctx context.Context, c store.Claim) (store.Claimed, err
 }
 
 // beginSQLite opens a segment.
-func (s *segments) beginSQLite(ctx context.Context, t *tx) error {
-	st, own, ticket := s.store, t.conn.sql, s.answer.ticket()
+func (s *segments) beginSQLite(ctx context.Context, t *txn.Tx) error {
+	st, own, ticket := s.store, t.Conn.SQL, s.answer.ticket()
 	if !s.sealed {
 		first, claimed, err := st.beginSQLite(ctx, own, s.answer.claim)
 		switch {
@@ -54,18 +55,18 @@ func (s *segments) beginSQLite(ctx context.Context, t *tx) error {
 		case !claimed.Won || claimed.Record.Ticket != ticket: // the free record was dropped, or imported over
 			return store.ErrRetryable
 		}
-		t.entry = firstOf{first.entry.(*answer)}
+		t.Entry = firstOf{first.Entry.(*answer)}
 		return nil
 	}
-	if _, err := own.ExecContext(ctx, st.dialect.begin); err != nil {
+	if _, err := own.ExecContext(ctx, st.db.Dialect.Begin); err != nil {
 		return err
 	}
-	if n, err := st.exec(ctx, own, ownRecord, ownedBy(ticket)...); err != nil || n == 0 {
+	if n, err := st.db.Exec(ctx, own, ownRecord, ownedBy(ticket)...); err != nil || n == 0 {
 		return cmp.Or(err, store.ErrStale)
 	}
-	_, err := st.exec(ctx, own, beginTrace, ticket.ID[:], ticket.Fence)
+	_, err := st.db.Exec(ctx, own, beginTrace, ticket.ID[:], ticket.Fence)
 	if err == nil {
-		_, err = own.ExecContext(ctx, setSavepoint)
+		_, err = own.ExecContext(ctx, txn.SetSavepoint)
 	}
 	return err
 }
@@ -74,20 +75,20 @@ func (s *segments) beginSQLite(ctx context.Context, t *tx) error {
 // attempt's already.
 type firstOf struct{ *answer }
 
-func (firstOf) leave() {}
+func (firstOf) Leave() {}
 
-func (e *sealing) trace() (statement, []any) {
+func (e *sealing) Trace() (txn.Statement, []any) {
 	t := e.segments.answer.ticket()
 	return traceSegment, []any{t.ID[:], t.Fence}
 }
 
 // lastSQLite writes what a segment seals, and returns its last message.
-func (e *sealing) lastSQLite(ctx context.Context, t *tx) (lastCalls, error) {
-	a, own := e.segments.answer, t.conn.sql
+func (e *sealing) lastSQLite(ctx context.Context, t *txn.Tx) (txn.LastCalls, error) {
+	a, own := e.segments.answer, t.Conn.SQL
 	if e.seal.Answer != nil && e.first {
 		args, err := completionArgs(*e.seal.Answer)
 		if err != nil {
-			return lastCalls{}, notCommitted(err)
+			return txn.LastCalls{}, txn.NotCommitted(err)
 		}
 		last, err := rollbackTx{t, a}.recordSQLite(ctx, args, e.seal.Alone)
 		if err == nil {
@@ -95,51 +96,51 @@ func (e *sealing) lastSQLite(ctx context.Context, t *tx) (lastCalls, error) {
 		}
 		return last, err
 	}
-	if err := t.stillOpen(ctx); err != nil {
-		return lastCalls{}, err
+	if err := t.StillOpen(ctx); err != nil {
+		return txn.LastCalls{}, err
 	}
 	err := e.putSteps(ctx, t)
 	if err != nil {
-		return lastCalls{}, err
+		return txn.LastCalls{}, err
 	}
-	if _, err = t.db.exec(ctx, own, endTrace, a.claim.ID[:]); err != nil {
-		return lastCalls{}, notCommitted(err)
+	if _, err = t.DB.Exec(ctx, own, endTrace, a.claim.ID[:]); err != nil {
+		return txn.LastCalls{}, txn.NotCommitted(err)
 	}
-	if err = t.db.queryRow(ctx, own, clock).Scan(&e.now); err != nil {
-		return lastCalls{}, notCommitted(err)
+	if err = t.DB.QueryRow(ctx, own, txn.Clock).Scan(&e.now); err != nil {
+		return txn.LastCalls{}, txn.NotCommitted(err)
 	}
-	name, args := sealRunning, append(ownedBy(a.ticket()), a.claim.Lease.Microseconds(), micros(e.now.Time), nil)
+	name, args := sealRunning, append(ownedBy(a.ticket()), a.claim.Lease.Microseconds(), txn.Micros(e.now.Time), nil)
 	switch {
 	case e.seal.Answer != nil:
 		name = complete
 		answer, err := completionArgs(*e.seal.Answer)
 		if err != nil {
-			return lastCalls{}, notCommitted(err)
+			return txn.LastCalls{}, txn.NotCommitted(err)
 		}
 		args = append(ownedBy(a.ticket()), answer...)
 	case !e.seal.Window.Has(e.now.Time):
-		return lastCalls{}, store.ErrClock
+		return txn.LastCalls{}, store.ErrClock
 	case e.first:
 		args[len(args)-1] = a.claim.Deadline.Microseconds()
 	}
-	n, err := t.db.exec(ctx, own, name, args...)
+	n, err := t.DB.Exec(ctx, own, name, args...)
 	switch {
 	case err != nil:
-		return lastCalls{}, notCommitted(err)
+		return txn.LastCalls{}, txn.NotCommitted(err)
 	case n != 1:
-		return lastCalls{}, store.ErrStale
+		return txn.LastCalls{}, store.ErrStale
 	}
-	return committing(), nil
+	return txn.Committing(), nil
 }
 
 // putSteps writes the steps of a segment.
-func (e *sealing) putSteps(ctx context.Context, t *tx) error {
+func (e *sealing) putSteps(ctx context.Context, t *txn.Tx) error {
 	ticket := e.segments.answer.ticket()
 	for _, step := range e.steps() {
 		args := append([]any{ticket.ID[:], ticket.Fence}, step.args()...)
-		switch n, err := t.db.exec(ctx, t.conn.sql, putStep, args...); {
+		switch n, err := t.DB.Exec(ctx, t.Conn.SQL, putStep, args...); {
 		case err != nil:
-			return notCommitted(err)
+			return txn.NotCommitted(err)
 		case n == 0:
 			return store.ErrStale
 		}

@@ -4,12 +4,13 @@ import (
 	"context"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // Settle implements [store.Store].
 func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, error) {
 	var settled store.Record
-	work := func(q querier) error {
+	work := func(q txn.Querier) error {
 		before, err := s.find(ctx, q, st.ID)
 		if err != nil {
 			return err
@@ -22,8 +23,8 @@ func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, 
 		if err != nil {
 			return err
 		}
-		n, err := s.exec(ctx, q, settle, st.ID[:], st.Fence, int64(state), int64(c.Answer.Status), headers, c.Answer.Body,
-			c.Retention.Microseconds(), (c.Retention + c.Tombstone).Microseconds(), micros(st.Window.From), latest(st.Window))
+		n, err := s.db.Exec(ctx, q, settle, st.ID[:], st.Fence, int64(state), int64(c.Answer.Status), headers, c.Answer.Body,
+			c.Retention.Microseconds(), (c.Retention + c.Tombstone).Microseconds(), txn.Micros(st.Window.From), txn.Latest(st.Window))
 		if err != nil {
 			return err
 		}
@@ -39,15 +40,15 @@ func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, 
 			}
 			return store.ErrNotSettleable
 		}
-		_, err = s.exec(ctx, q, appendSettlement, st.ID[:], st.Who, st.Why, before.Fence, int64(before.Stored),
+		_, err = s.db.Exec(ctx, q, appendSettlement, st.ID[:], st.Who, st.Why, before.Fence, int64(before.Stored),
 			settled.Fence, int64(settled.Stored), int64(settled.Answer.Status), st.Undone)
 		return err
 	}
 	var err error
-	if t := txFrom(ctx); t != nil && t.db == s.database {
-		err = work(t.use())
+	if t := txn.TxFrom(ctx); t != nil && t.DB == s.db {
+		err = work(t.Use())
 	} else {
-		err = s.inTx(ctx, work)
+		err = s.db.InTx(ctx, work)
 	}
 	if err != nil {
 		return store.Record{}, err

@@ -170,14 +170,14 @@ func TestSQLWriteGuard(t *testing.T) {
 // attempt: of attempts to their end, of the journal. The handler adds three rows.
 func requireLibraryPasses(t *testing.T, db *gorm.DB, work func(ctx context.Context, tx gormstore.PgxDBTX)) {
 	t.Helper()
-	st, journal := newStore(t, db), newJournal(t, db)
+	st, j := newStore(t, db), newJournal(t, db)
 	module := newModule(t, st, core.Policy{Recovery: core.Rollback})
 	before := countEffects(t, db)
 	require.Equal(t, 201, book(t, module, rand.Text(), 201, func(ctx context.Context, tx gormstore.PgxDBTX) {
 		work(ctx, tx)
 		require.NoError(t, gormstore.Tx(ctx).Create(&effect{Name: "by GORM"}).Error)
-		require.NoError(t, err2(journal.Begin(ctx, intents.Entry{Intent: t.Name()})))
-		require.NoError(t, journal.End(ctx, t.Name()))
+		require.NoError(t, err2(j.Begin(ctx, intents.Entry{Intent: t.Name()})))
+		require.NoError(t, j.End(ctx, t.Name()))
 	}))
 	require.Equal(t, before+3, countEffects(t, db))
 	segments, _ := resume(t, st, command(core.Resume))

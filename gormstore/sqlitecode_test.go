@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // Errors as the drivers of SQLite make them, with extended codes.
@@ -32,14 +34,14 @@ func TestCodeOfSQLite(t *testing.T) {
 	t.Parallel()
 	const unique, missing = 2067, 1 // SQLITE_CONSTRAINT_UNIQUE, SQLITE_ERROR
 	for _, err := range []error{&withMethod{19}, &withInt{unique}, withField{unique}, &withField{19}, bareCode(unique)} {
-		require.True(t, isOfCommand(sqlite, fmt.Errorf("insert: %w", err)), "%#v", err)
-		require.True(t, isOfDatabase(sqlite, err))
+		require.True(t, txn.IsOfCommand(txn.SQLite, fmt.Errorf("insert: %w", err)), "%#v", err)
+		require.True(t, txn.IsOfDatabase(txn.SQLite, err))
 	}
 	for _, err := range []error{&withMethod{missing}, &withInt{missing}, withField{missing}, bareCode(missing)} {
-		require.False(t, isOfCommand(sqlite, err), "%#v", err)
-		require.True(t, isOfDatabase(sqlite, err))
+		require.False(t, txn.IsOfCommand(txn.SQLite, err), "%#v", err)
+		require.True(t, txn.IsOfDatabase(txn.SQLite, err))
 	}
 	for _, err := range []error{errors.New("an argument cannot be converted"), &withoutCode{19}} {
-		require.False(t, isOfDatabase(sqlite, err), "%#v", err)
+		require.False(t, txn.IsOfDatabase(txn.SQLite, err), "%#v", err)
 	}
 }

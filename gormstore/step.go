@@ -11,6 +11,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // Step is [core.Step] with the transaction in which fn writes: rows of the app's database, as a step of a Resume attempt.
@@ -27,7 +28,7 @@ func Step[T any](ctx context.Context, name string, fn func(tx *gorm.DB) (T, erro
 			return result, fmt.Errorf("idem: gormstore.Step: step %q has no transaction: the module's store is none of "+
 				"gormstore; or, in a unit test, add one with gormstore.WithTx", name)
 		}
-		if b := bindingFrom(ctx); b == nil || b.tx != nil {
+		if b := txn.BindingFrom(ctx); b == nil || b.Tx != nil {
 			return fn(tx)
 		}
 		err = tx.Transaction(func(tx *gorm.DB) error { // a unit test: a savepoint, so that a step that fails leaves no rows
@@ -47,9 +48,9 @@ func StepDo(ctx context.Context, name string, fn func(tx *gorm.DB) error) error 
 // Steps implements [store.Stepper].
 func (s *Store) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, error) {
 	var steps []store.StepRecord
-	err := s.onPool(ctx, func(q querier) error {
+	err := s.db.OnPool(ctx, func(q txn.Querier) error {
 		steps = nil
-		return s.each(ctx, q, stepsOf, func(scan func(...any) error) error {
+		return s.db.Each(ctx, q, stepsOf, func(scan func(...any) error) error {
 			step, err := scanStep(scan)
 			steps = append(steps, step)
 			return err
@@ -58,8 +59,8 @@ func (s *Store) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, err
 	return steps, err
 }
 
-func (s *Store) stepAt(ctx context.Context, q querier, id store.ID, name string) (store.StepRecord, error) {
-	step, err := scanStep(s.queryRow(ctx, q, stepAt, id[:], name).Scan)
+func (s *Store) stepAt(ctx context.Context, q txn.Querier, id store.ID, name string) (store.StepRecord, error) {
+	step, err := scanStep(s.db.QueryRow(ctx, q, stepAt, id[:], name).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = store.ErrNotFound
 	}
@@ -68,7 +69,7 @@ func (s *Store) stepAt(ctx context.Context, q querier, id store.ID, name string)
 
 func scanStep(scan func(...any) error) (store.StepRecord, error) {
 	var step store.StepRecord
-	var now, started, finished instant
+	var now, started, finished txn.Instant
 	var kind, state, encoding int16
 	var derived []byte
 	err := scan(&now, &step.Name, &kind, &state, &step.Fence, &started, &finished, &encoding, &step.Result, &derived)
@@ -87,11 +88,11 @@ func scanStep(scan func(...any) error) (store.StepRecord, error) {
 }
 
 // forgetSteps deletes the steps of a record that is about to be taken over as free. A record that is resumed keeps them.
-func (s *Store) forgetSteps(ctx context.Context, q querier, rec store.Record) error {
+func (s *Store) forgetSteps(ctx context.Context, q txn.Querier, rec store.Record) error {
 	if rec.Recovery != store.Resume || rec.State() != store.Free {
 		return nil
 	}
-	_, err := s.exec(ctx, q, forgetSteps, rec.ID[:], rec.Fence)
+	_, err := s.db.Exec(ctx, q, forgetSteps, rec.ID[:], rec.Fence)
 	return err
 }
 

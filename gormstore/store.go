@@ -15,11 +15,11 @@ import (
 // that a store can do: it is a [store.Transactor], [store.Stepper], [store.Operations], [store.Settings] and
 // [store.Sightings].
 type Store struct {
-	*database
+	db *txn.Database
 
 	seen      seen         // PostgreSQL only
 	answers   txn.Repeated // those of Park and Resume
-	validated validated
+	validated txn.Validated
 }
 
 var (
@@ -43,24 +43,24 @@ var (
 // limit and takes its connections from a pgxpool (F-7); an option is wrong; another process or store uses the SQLite
 // file.
 func New(db *gorm.DB, options ...Option) (*Store, error) {
-	d, err := newDatabase(db, WriteGuard(), optionsOf(options))
+	d, err := txn.Open(db, WriteGuard(), optionsOf(options))
 	if err != nil {
 		return nil, fmt.Errorf("idem: gormstore.New: %w", err)
 	}
-	if err := d.file.own(d.pool); err != nil {
+	if err := d.File.Own(d.Pool); err != nil {
 		return nil, err
 	}
-	return &Store{database: d}, d.register()
+	return &Store{db: d}, d.Register()
 }
 
 // Close releases the SQLite file for another process. The database itself stays open: it is the app's. On
 // PostgreSQL there is nothing to close.
 func (s *Store) Close() error {
-	return s.file.close()
+	return s.db.File.Close()
 }
 
 // storeRights are those of an app with guarded routes. Its sweep deletes markers, whoever has written them.
-var storeRights = rights{
+var storeRights = txn.Rights{
 	"idempotency_record":      "SELECT, INSERT, UPDATE, DELETE",
 	"idempotency_step":        "SELECT, INSERT, UPDATE, DELETE",
 	"idempotency_reference":   "SELECT, INSERT, DELETE",
@@ -77,14 +77,14 @@ var storeRights = rights{
 // in New. One error names everything that is wrong. An app calls it, or [Audit], when it starts. In an app that does
 // not, the first claim is refused for what the server and the tables lose.
 func (s *Store) Validate(ctx context.Context) error {
-	err := s.validate(ctx, storeRights)
+	err := s.db.Validate(ctx, storeRights)
 	if err == nil {
-		s.validated.pass() // the first claim need not ask again
+		s.validated.Pass() // the first claim need not ask again
 	}
-	if s.stalls == nil {
+	if s.db.Stalls == nil {
 		return err
 	}
-	if changed := s.stalls.SameLimit(); changed != nil {
+	if changed := s.db.Stalls.SameLimit(); changed != nil {
 		err = errors.Join(err, fmt.Errorf("idem: gormstore: %w", changed))
 	}
 	return err
@@ -93,5 +93,5 @@ func (s *Store) Validate(ctx context.Context) error {
 // check runs Validate before the first claim, until it has passed once: an app may ignore what Validate says, and a record
 // that the server loses frees its key (F-2).
 func (s *Store) check(ctx context.Context) error {
-	return s.validated.once(ctx, s.database, storeRights)
+	return s.validated.Once(ctx, s.db, storeRights)
 }

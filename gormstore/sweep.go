@@ -5,12 +5,13 @@ import (
 	"errors"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // Sweep implements [store.Store]. Each statement has a transaction of its own at read committed: it reads many records, and
 // must not make claims fail to serialize.
 func (s *Store) Sweep(ctx context.Context, limit int, w store.Window) (store.Swept, error) {
-	b, err := s.readBeat(ctx, s.pool)
+	b, err := s.readBeat(ctx, s.db.Pool)
 	if err != nil {
 		return store.Swept{}, err
 	}
@@ -37,9 +38,9 @@ func (s *Store) sweepAll(ctx context.Context, limit int, w store.Window) (store.
 }
 
 // forget runs a statement of Sweep that only deletes, and returns how many rows.
-func (s *Store) forget(ctx context.Context, name statement, limit int, w store.Window) (n int, err error) {
-	err = s.inTx(ctx, func(q querier) error {
-		forgotten, err := s.exec(ctx, q, name, limit, micros(w.From), latest(w))
+func (s *Store) forget(ctx context.Context, name txn.Statement, limit int, w store.Window) (n int, err error) {
+	err = s.db.InTx(ctx, func(q txn.Querier) error {
+		forgotten, err := s.db.Exec(ctx, q, name, limit, txn.Micros(w.From), txn.Latest(w))
 		n = int(forgotten)
 		return err
 	})
@@ -51,7 +52,7 @@ func (s *Store) forget(ctx context.Context, name statement, limit int, w store.W
 
 // sweep looks at up to limit records that are due, and deletes the steps of those that become tombstones or are dropped.
 func (s *Store) sweep(ctx context.Context, limit int, w store.Window) (swept store.Swept, err error) {
-	err = s.inTx(ctx, func(q querier) error {
+	err = s.db.InTx(ctx, func(q txn.Querier) error {
 		swept = store.Swept{}
 		records, err := s.sweepRecords(ctx, q, limit, w)
 		if err != nil {
@@ -69,7 +70,7 @@ func (s *Store) sweep(ctx context.Context, limit int, w store.Window) (swept sto
 				floors.add(r.id, r.realm, r.route)
 			}
 			if r.stepped {
-				if _, err := s.exec(ctx, q, dropSteps, r.id); err != nil {
+				if _, err := s.db.Exec(ctx, q, dropSteps, r.id); err != nil {
 					return err
 				}
 			}
@@ -86,32 +87,32 @@ func (s *Store) sweep(ctx context.Context, limit int, w store.Window) (swept sto
 type sweptRecord struct {
 	became    string // "tombstone", "dropped", or "" where it stays what it was
 	id, realm []byte // realm: of a timed key whose floor has to rise
-	stepped   flag
+	stepped   txn.Flag
 	route     string
 }
 
 // sweepRecords turns the records that are due into tombstones, or drops them. SQLite needs a statement for each record.
-func (s *Store) sweepRecords(ctx context.Context, q querier, limit int, w store.Window) ([]sweptRecord, error) {
+func (s *Store) sweepRecords(ctx context.Context, q txn.Querier, limit int, w store.Window) ([]sweptRecord, error) {
 	name := sweep
-	if s.dialect == sqlite {
+	if s.db.Dialect == txn.SQLite {
 		name = due
 	}
 	var records []sweptRecord
-	err := s.each(ctx, q, name, func(scan func(...any) error) error {
+	err := s.db.Each(ctx, q, name, func(scan func(...any) error) error {
 		var r sweptRecord
 		err := scan(&r.became, &r.id, &r.stepped, &r.realm, &r.route)
 		r.stepped = r.stepped && r.became != ""
 		records = append(records, r)
 		return err
-	}, limit, micros(w.From), latest(w))
-	if err != nil || s.dialect == postgres {
+	}, limit, txn.Micros(w.From), txn.Latest(w))
+	if err != nil || s.db.Dialect == txn.Postgres {
 		return records, err
 	}
 	for _, r := range records {
-		name := map[string]statement{"tombstone": bury, "dropped": drop, "": putOff}[r.became]
-		_, err := s.exec(ctx, q, name, r.id)
+		name := map[string]txn.Statement{"tombstone": bury, "dropped": drop, "": putOff}[r.became]
+		_, err := s.db.Exec(ctx, q, name, r.id)
 		if err == nil && r.became != "" {
-			_, err = s.exec(ctx, q, dropReferences, r.id)
+			_, err = s.db.Exec(ctx, q, dropReferences, r.id)
 		}
 		if err != nil {
 			return nil, err

@@ -17,6 +17,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/inbox"
 )
 
 // states counts the records by their state.
@@ -143,15 +144,15 @@ func TestSweepListsWhatIsOpen(t *testing.T) {
 // CONTRACT T-3
 func TestSweepPassesOverWhatIsHeld(t *testing.T) {
 	db := parallelPostgres(t)
-	st, inbox := newStore(t, db), newInbox(t, db, stockInbox)
+	st, box := newStore(t, db), newInbox(t, db, stockInbox)
 	var held store.Claim
 	for range 2 {
 		held = command(core.Park)
 		answered(t, st, held)
-		require.NoError(t, inbox.Process(t.Context(), message(), stock))
+		require.NoError(t, box.Process(t.Context(), message(), stock))
 	}
 	advance(t, db, 4*24*time.Hour)
-	age(t, db, gormstore.DefaultKeep)
+	age(t, db, inbox.DefaultKeep)
 	tx := opened(t, db)
 	require.NoError(t, tx.Exec("SELECT 1 FROM idempotency_record WHERE id = ? FOR UPDATE", held.ID[:]).Error)
 	require.NoError(t, tx.Exec("SELECT 1 FROM processed_message LIMIT 1 FOR UPDATE").Error)

@@ -7,17 +7,18 @@ import (
 	"slices"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
 // forgetMessages deletes at most limit markers whose time is over, and raises the floors that remember them.
 func (s *Store) forgetMessages(ctx context.Context, limit int, w store.Window) (n int, err error) {
-	err = s.inTx(ctx, func(q querier) error {
+	err = s.db.InTx(ctx, func(q txn.Querier) error {
 		var floors map[stream]int64
 		if n, floors, err = s.removeMessages(ctx, q, limit, w); err != nil {
 			return err
 		}
 		for _, f := range slices.SortedFunc(maps.Keys(floors), stream.compare) { // sorted, so that two sweeps do not deadlock
-			if _, err := s.exec(ctx, q, raiseFloor, f.group, f.source, floors[f]); err != nil {
+			if _, err := s.db.Exec(ctx, q, raiseFloor, f.group, f.source, floors[f]); err != nil {
 				return err
 			}
 		}
@@ -38,13 +39,13 @@ func (f stream) compare(other stream) int {
 
 // removeMessages returns how many markers it has deleted, and for each stream when the latest of their messages was
 // published.
-func (s *Store) removeMessages(ctx context.Context, q querier, limit int, w store.Window) (
+func (s *Store) removeMessages(ctx context.Context, q txn.Querier, limit int, w store.Window) (
 	n int, floors map[stream]int64, err error,
 ) {
 	floors = make(map[stream]int64)
-	err = s.each(ctx, q, forgetMessages, func(scan func(...any) error) error {
+	err = s.db.Each(ctx, q, forgetMessages, func(scan func(...any) error) error {
 		var f stream
-		var published instant
+		var published txn.Instant
 		if err := scan(&f.group, &f.source, &published); err != nil {
 			return err
 		}
@@ -53,6 +54,6 @@ func (s *Store) removeMessages(ctx context.Context, q querier, limit int, w stor
 			floors[f] = published.UnixMicro()
 		}
 		return nil
-	}, limit, micros(w.From), latest(w))
+	}, limit, txn.Micros(w.From), txn.Latest(w))
 	return n, floors, err
 }

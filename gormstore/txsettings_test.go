@@ -11,6 +11,7 @@ import (
 	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/journal"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -36,7 +37,7 @@ func TestHandlersDoNotWeakenTheCommit(t *testing.T) {
 			var first []func()
 			if strings.Contains(weaken, "before") {
 				if name == "message" {
-					continue // an inbox refuses such a connection
+					continue // an box refuses such a connection
 				}
 				first = append(first, func() { onAll(t, db, 4, "SET synchronous_commit = off") })
 			}
@@ -156,7 +157,7 @@ func TestWeakSessionsCommitDurably(t *testing.T) {
 	}
 	st := newStore(t, db)
 	require.NoError(t, st.Validate(t.Context()))
-	journal := try(gormstore.NewJournal(db)).ok(t)
+	j := try(journal.New(db)).ok(t)
 	connections := db.Statement.ConnPool.(*sql.DB).Stats().MaxOpenConnections
 	onAll(t, db, connections, "SET synchronous_commit = off")
 
@@ -173,7 +174,7 @@ func TestWeakSessionsCommitDurably(t *testing.T) {
 	for _, s := range []store.Seal{{Start: &call}, {Steps: []store.StepRecord{call}}, {Answer: new(paid())}} {
 		require.NoError(t, err2(segments.Seal(ctx, s)))
 	}
-	require.NoError(t, err2(journal.Begin(ctx, intents.Entry{Intent: "order-1", Key: intents.NewKey()})))
+	require.NoError(t, err2(j.Begin(ctx, intents.Entry{Intent: "order-1", Key: intents.NewKey()})))
 	tx, claimed, err := st.Begin(ctx, command(store.Rollback))
 	require.NoError(t, err)
 	require.True(t, claimed.Won)

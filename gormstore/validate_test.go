@@ -16,14 +16,16 @@ import (
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/inbox"
+	"github.com/auth19/idem/gormstore/journal"
 )
 
 // users are what an app can have on a database: each can be asked whether the database will do, and refuses to work
 // until then.
 type users struct {
 	store   *gormstore.Store
-	inbox   *gormstore.Inbox
-	journal *gormstore.Journal
+	inbox   *inbox.Inbox
+	journal *journal.Journal
 	db      *gorm.DB
 }
 
@@ -198,24 +200,24 @@ func TestLeastRights(t *testing.T) {
 			require.NoError(t, err2(st.Sweep(t.Context(), 10, store.Window{})))
 		},
 		"consumer": func(t *testing.T, db *gorm.DB) {
-			inbox := newInbox(t, db, stockInbox)
-			require.NoError(t, inbox.Validate(t.Context()))
+			box := newInbox(t, db, stockInbox)
+			require.NoError(t, box.Validate(t.Context()))
 			m, processed := message(), 0
 			for range 2 { // the second is a duplicate
-				require.NoError(t, inbox.Process(t.Context(), m, func(*gorm.DB) error { processed++; return nil }))
+				require.NoError(t, box.Process(t.Context(), m, func(*gorm.DB) error { processed++; return nil }))
 			}
 			require.Equal(t, 1, processed)
-			m.Published = time.Now().Add(-2 * gormstore.DefaultKeep)
+			m.Published = time.Now().Add(-2 * inbox.DefaultKeep)
 			m.ID = "too old"
-			require.ErrorIs(t, inbox.Process(t.Context(), m, never(t)), gormstore.ErrMessageTooOld)
+			require.ErrorIs(t, box.Process(t.Context(), m, never(t)), inbox.ErrTooOld)
 		},
 		"client": func(t *testing.T, db *gorm.DB) {
-			journal := newJournal(t, db)
-			require.NoError(t, journal.Validate(t.Context()))
-			require.NoError(t, err2(journal.Begin(t.Context(), entryOf(t, "order-1", 1))))
-			require.NoError(t, journal.End(t.Context(), "order-1"))
-			require.NoError(t, err2(journal.Pending(t.Context(), "", 10)))
-			require.NoError(t, err2(journal.Sweep(t.Context(), gormstore.MinIntentKeep, 10)))
+			j := newJournal(t, db)
+			require.NoError(t, j.Validate(t.Context()))
+			require.NoError(t, err2(j.Begin(t.Context(), entryOf(t, "order-1", 1))))
+			require.NoError(t, j.End(t.Context(), "order-1"))
+			require.NoError(t, err2(j.Pending(t.Context(), "", 10)))
+			require.NoError(t, err2(j.Sweep(t.Context(), journal.MinKeep, 10)))
 		},
 	}
 	validate := map[string]func(ctx context.Context, u users) error{

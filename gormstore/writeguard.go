@@ -1,12 +1,25 @@
 package gormstore
 
 import (
+	"context"
 	"database/sql/driver"
 	"errors"
 
 	"github.com/jackc/pgx/v5"
 	"gorm.io/gorm"
+
+	"github.com/auth19/idem/gormstore/internal/txn"
 )
+
+// ErrOutsideTransaction is the error of a write that carries the context of a Rollback attempt but goes over another
+// connection. Such a write would stay when the attempt is rolled back. A write in a Resume attempt outside a database
+// step also gets this error, because the next attempt would write again. [Inbox.Process] returns it, too.
+var ErrOutsideTransaction = txn.ErrOutsideTransaction
+
+// Outside marks a context for statements that go over another connection than the attempt's on purpose. The write guard
+// lets them pass, and their rows stay even if the attempt is rolled back. Use it for an audit log, for instance, or for a
+// function that only reads.
+func Outside(ctx context.Context) context.Context { return txn.Outside(ctx) }
 
 const guardName = "idem:write_guard"
 
@@ -37,17 +50,17 @@ func (writeGuard) Initialize(db *gorm.DB) error {
 	// is looked at as late as possible, when it is sent: other plugins may have changed its text.
 	cb := db.Callback()
 	return errors.Join(
-		cb.Create().Before("*").Register(guardName, refuseOutside),
+		cb.Create().Before("*").Register(guardName, txn.RefuseOutside),
 		cb.Create().After("gorm:before_create").Before("gorm:save_before_associations").
 			Register(guardName+"_once", refuseWithoutOperation),
-		cb.Update().Before("*").Register(guardName, refuseOutside),
-		cb.Delete().Before("*").Register(guardName, refuseOutside),
-		cb.Raw().Before("gorm:raw").Register(guardName, guardReads),
-		cb.Row().Before("gorm:row").Register(guardName, guardReads),
-		cb.Query().Before("gorm:query").Register(guardName, guardReads),
-		cb.Raw().After("gorm:raw").Register(guardName+"_end", unguardReads),
-		cb.Row().After("gorm:row").Register(guardName+"_end", unguardReads),
-		cb.Query().After("gorm:query").Register(guardName+"_end", unguardReads),
+		cb.Update().Before("*").Register(guardName, txn.RefuseOutside),
+		cb.Delete().Before("*").Register(guardName, txn.RefuseOutside),
+		cb.Raw().Before("gorm:raw").Register(guardName, txn.GuardReads),
+		cb.Row().Before("gorm:row").Register(guardName, txn.GuardReads),
+		cb.Query().Before("gorm:query").Register(guardName, txn.GuardReads),
+		cb.Raw().After("gorm:raw").Register(guardName+"_end", txn.UnguardReads),
+		cb.Row().After("gorm:row").Register(guardName+"_end", txn.UnguardReads),
+		cb.Query().After("gorm:query").Register(guardName+"_end", txn.UnguardReads),
 	)
 }
 
@@ -67,7 +80,7 @@ func guardInstalled(db *gorm.DB) bool {
 // Resume attempt outside its database steps, is [ErrOutsideTransaction], and nothing was sent. That is also a
 // statement without a context in a transaction that was begun with the attempt's. Otherwise it sees and does not see what
 // WriteGuard does. The store may be opened over the same *sql.DB, and [PgxTx] works as without the guard.
-func SQLWriteGuard(connector driver.Connector) driver.Connector { return sqlGuardOn(connector) }
+func SQLWriteGuard(connector driver.Connector) driver.Connector { return txn.SQLGuard(connector) }
 
 // PgxWriteGuard is [WriteGuard] for what goes past GORM: a tracer that refuses a write with the context of a Rollback
 // attempt over another connection than the attempt's, and one with the context of a Resume attempt outside its database
@@ -84,5 +97,5 @@ func SQLWriteGuard(connector driver.Connector) driver.Connector { return sqlGuar
 // Without it, a write past the attempt stays when the attempt is rolled back, and waits for rows that the attempt has
 // locked, which waits for the write: until the deadline, when the attempt is rolled back and the write commits.
 func PgxWriteGuard() pgx.QueryTracer {
-	return newPgxGuard()
+	return txn.PgxGuard()
 }

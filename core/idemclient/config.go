@@ -41,7 +41,7 @@ type Config struct {
 	// again after 10,000 others.
 	Journal intents.Journal
 	// CallerEnds: Do does not end intents in the journal. The caller does, if [Result].Ends, in the transaction of the rows
-	// that keep the command's outcome (gormstore.Journal.Done, C-6). If the process is killed in between, the intent is still
+	// that keep the command's outcome (journal.Journal.Done, C-6). If the process is killed in between, the intent is still
 	// pending afterwards, and the caller repeats it to learn the answer. An intent that has ended is not sent again:
 	// [ErrEnded]. It needs a Journal, whose clients must all have the same CallerEnds.
 	CallerEnds bool
@@ -101,7 +101,7 @@ func (c Config) validate() error {
 	}
 	if _, memory := c.Journal.(*intents.MemoryJournal); memory && c.CallerEnds {
 		errs = append(errs, errors.New("idem: idemclient.Config.CallerEnds needs a Journal in which the caller can end "+
-			"intents: gormstore.NewJournal"))
+			"intents: journal.New"))
 	}
 	if c.MaxBuffer < 0 {
 		errs = append(errs, fmt.Errorf("idem: idemclient.Config.MaxBuffer is %d; 0 buffers nothing", c.MaxBuffer))

@@ -8,7 +8,7 @@ import (
 )
 
 // Journal keeps the keys of intents, so that a caller that was killed repeats its command with the same key.
-// gormstore.NewJournal keeps them beside the caller's own rows. Several processes may use one journal, and repeat one
+// journal.New keeps them beside the caller's own rows. Several processes may use one journal, and repeat one
 // intent at once: they all get the same key.
 type Journal interface {
 	// Begin returns the entry of e.Intent, as it is after this call. If there is no entry, Begin makes one with e.Key, or

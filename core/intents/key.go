@@ -27,7 +27,7 @@ func NewKey() string {
 // MinSecret is the shortest secret of [NewSecret], in bytes.
 const MinSecret = 32
 
-// Secret derives the keys of intents from their names: see gormstore.KeysOf. It is safe for use by any number of
+// Secret derives the keys of intents from their names: see journal.KeysOf. It is safe for use by any number of
 // goroutines.
 type Secret struct{ of []byte }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/auth19/idem/core/idemclient"
 	"github.com/auth19/idem/examples/internal/database"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/journal"
 )
 
 // purchase is a row in the client's own database: what must be paid once.
@@ -31,7 +32,7 @@ type purchase struct {
 type payer struct {
 	url, token string
 	db         *gorm.DB
-	journal    *gormstore.Journal
+	journal    *journal.Journal
 	client     *idemclient.Client
 	network    http.RoundTripper
 
@@ -61,7 +62,7 @@ func (p *payer) open(ctx context.Context) (err error) {
 	if err := database.Migrate(ctx, p.db, &purchase{}); err != nil {
 		return err
 	}
-	if p.journal, err = gormstore.NewJournal(p.db); err != nil {
+	if p.journal, err = journal.New(p.db); err != nil {
 		return err
 	}
 	if err := p.journal.Validate(ctx); err != nil {
@@ -204,7 +205,7 @@ func (p *payer) book(ctx context.Context, bought purchase) error {
 		}
 		return p.journal.Done(tx, bought.Order)
 	})
-	if errors.Is(err, gormstore.ErrNotPending) { // another process was faster, and should have booked the same
+	if errors.Is(err, journal.ErrNotPending) { // another process was faster, and should have booked the same
 		err = p.db.WithContext(ctx).Take(&bought).Error
 		if err == nil && !bought.Paid {
 			err = fmt.Errorf("%s: the app has been paid, and the purchase has ended without that", bought.Order)

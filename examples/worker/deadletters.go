@@ -14,7 +14,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/examples/internal/database"
-	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/inbox"
 	"github.com/auth19/idem/gormstore/watermillidem"
 )
 
@@ -56,7 +56,7 @@ func passing(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return false // a handler that hangs
 	}
-	for _, known := range []error{gormstore.ErrMessageBusy, core.ErrRetryable, core.ErrUnconfirmed, context.Canceled} {
+	for _, known := range []error{inbox.ErrBusy, core.ErrRetryable, core.ErrUnconfirmed, context.Canceled} {
 		if errors.Is(err, known) {
 			return true
 		}

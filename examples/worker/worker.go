@@ -10,7 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/examples/internal/database"
-	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/inbox"
 	"github.com/auth19/idem/gormstore/watermillidem"
 )
 
@@ -35,16 +35,16 @@ func newWorker(
 	if err := migrate(ctx, db); err != nil {
 		return nil, err
 	}
-	inbox, err := gormstore.NewInbox(db, gormstore.InboxConfig{
+	box, err := inbox.New(db, inbox.Config{
 		Group: group, BrokerRetention: brokerRetention, Deadline: handleWithin,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := inbox.Validate(ctx); err != nil {
+	if err := box.Validate(ctx); err != nil {
 		return nil, err
 	}
-	handle, err := handler(inbox)
+	handle, err := handler(box)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +77,8 @@ func migrate(ctx context.Context, db *gorm.DB) error {
 // handler changes stock and mail log once per message: its rows and the message's marker commit in one transaction (contract
 // Q-1), and a message that was handled before changes nothing. So the broker may deliver a message twice, and the worker may
 // be killed between COMMIT and acknowledgement.
-func handler(inbox *gormstore.Inbox) (message.NoPublishHandlerFunc, error) {
-	once, err := watermillidem.Inbox(inbox, captured, func(tx *gorm.DB, m *message.Message) error {
+func handler(box *inbox.Inbox) (message.NoPublishHandlerFunc, error) {
+	once, err := watermillidem.Inbox(box, captured, func(tx *gorm.DB, m *message.Message) error {
 		event, err := paymentCaptured(m)
 		if err != nil {
 			return err

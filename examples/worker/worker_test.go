@@ -18,6 +18,7 @@ import (
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/inbox"
 	"github.com/auth19/idem/gormstore/watermillidem"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -63,7 +64,7 @@ func TestPoisonDoesNotBlock(t *testing.T) {
 		known := paid(t, "pay_1")
 		reused := message.NewMessage(known.UUID, message.Payload(`{"payment_id":"pay_other"}`))
 		old := paid(t, "pay_old")
-		old.Metadata.Set(watermillidem.PublishedAt, time.Now().Add(-2*gormstore.DefaultKeep).Format(time.RFC3339Nano))
+		old.Metadata.Set(watermillidem.PublishedAt, time.Now().Add(-2*inbox.DefaultKeep).Format(time.RFC3339Nano))
 		nobody := paid(t, "pay_nobody")
 		nobody.UUID = ""
 		broken := paid(t, "pay_panic")
@@ -87,9 +88,9 @@ func TestPoisonDoesNotBlock(t *testing.T) {
 		for payload, reason := range map[string]string{
 			`{"payment_id":""}`:          errMalformed.Error(),
 			`"no event"`:                 errMalformed.Error(),
-			`{"payment_id":"pay_other"}`: gormstore.ErrMessageReused.Error(),
-			string(old.Payload):          gormstore.ErrMessageTooOld.Error(),
-			string(nobody.Payload):       gormstore.ErrMessageInvalid.Error(),
+			`{"payment_id":"pay_other"}`: inbox.ErrReused.Error(),
+			string(old.Payload):          inbox.ErrTooOld.Error(),
+			string(nobody.Payload):       inbox.ErrInvalid.Error(),
 			string(broken.Payload):       "after the piece was taken",
 		} {
 			require.Contains(t, why[payload], reason, payload)

@@ -20,6 +20,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/inbox"
 	"github.com/auth19/idem/gormstore/watermillidem"
 )
 
@@ -79,11 +80,11 @@ func Example() {
 	}
 
 	// The worker.
-	inbox, err := gormstore.NewInbox(db, gormstore.InboxConfig{Group: "mail", BrokerRetention: 7 * 24 * time.Hour})
+	box, err := inbox.New(db, inbox.Config{Group: "mail", BrokerRetention: 7 * 24 * time.Hour})
 	must(err)
 	router, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
 	must(err)
-	handle, err := watermillidem.Inbox(inbox, "payments", func(tx *gorm.DB, msg *message.Message) error {
+	handle, err := watermillidem.Inbox(box, "payments", func(tx *gorm.DB, msg *message.Message) error {
 		return tx.Create(&Mail{Text: "received " + string(msg.Payload)}).Error
 	})
 	must(err)

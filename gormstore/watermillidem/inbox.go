@@ -9,7 +9,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/inbox"
 )
 
 // BusyDelay is how long a delivery is held back before it is given back to the broker because another delivery of the
@@ -29,30 +29,30 @@ var ErrProduced = errors.New("idem: watermillidem: a handler with an inbox must 
 // a publisher. When it was published is read from the metadata that [Event] writes.
 //
 // The marker belongs to the handler: two handlers of one source need two groups. Inbox returns
-// [gormstore.ErrTwoHandlers] the second time for an inbox and a source, and the handler does where the router has given
+// [inbox.ErrTwoHandlers] the second time for an inbox and a source, and the handler does where the router has given
 // it two names (Q-3).
 //
-// nil acknowledges: processed, now or before. The handler's errors are those of [gormstore.Inbox.Process]. Those that
+// nil acknowledges: processed, now or before. The handler's errors are those of [inbox.Inbox.Process]. Those that
 // [Permanent] reports belong to the dead letters; all others are given back to the broker.
-func Inbox(inbox *gormstore.Inbox, source string, handle func(tx *gorm.DB, msg *message.Message) error,
+func Inbox(box *inbox.Inbox, source string, handle func(tx *gorm.DB, msg *message.Message) error,
 ) (message.NoPublishHandlerFunc, error) {
-	if err := inbox.Own(source); err != nil {
+	if err := box.Own(source); err != nil {
 		return nil, err
 	}
-	return func(msg *message.Message) error { return process(inbox, source, msg, handle) }, nil
+	return func(msg *message.Message) error { return process(box, source, msg, handle) }, nil
 }
 
 // Wrap puts an [Inbox] around a handler of a router that finds the transaction by itself: gormstore.Tx(msg.Context()).
 // Add it as the last middleware, so that it is the innermost: what is inside runs in the transaction. A handler that
 // returns messages is refused with [ErrProduced]. It is for one handler, and not for a whole router, whose handlers would
-// share the markers. Error: [gormstore.ErrTwoHandlers].
-func Wrap(handler *message.Handler, inbox *gormstore.Inbox, source string) error {
-	if err := inbox.Own(source); err != nil {
+// share the markers. Error: [inbox.ErrTwoHandlers].
+func Wrap(handler *message.Handler, box *inbox.Inbox, source string) error {
+	if err := box.Own(source); err != nil {
 		return err
 	}
 	handler.AddMiddleware(func(next message.HandlerFunc) message.HandlerFunc {
 		return func(msg *message.Message) ([]*message.Message, error) {
-			return nil, process(inbox, source, msg, func(_ *gorm.DB, msg *message.Message) error {
+			return nil, process(box, source, msg, func(_ *gorm.DB, msg *message.Message) error {
 				produced, err := next(msg)
 				if err == nil && len(produced) > 0 {
 					err = ErrProduced
@@ -64,7 +64,7 @@ func Wrap(handler *message.Handler, inbox *gormstore.Inbox, source string) error
 	return nil
 }
 
-func process(inbox *gormstore.Inbox, source string, msg *message.Message,
+func process(box *inbox.Inbox, source string, msg *message.Message,
 	handle func(tx *gorm.DB, msg *message.Message) error,
 ) error {
 	published, err := publishedAt(msg)
@@ -73,14 +73,14 @@ func process(inbox *gormstore.Inbox, source string, msg *message.Message,
 	}
 	ctx := msg.Context()
 	defer msg.SetContext(ctx) // the transaction's ends with it, and outer middleware still has the message
-	m := gormstore.Message{
+	m := inbox.Message{
 		Source: source, ID: msg.UUID, Payload: msg.Payload, Published: published, Handler: message.HandlerNameFromCtx(ctx),
 	}
-	err = inbox.Process(ctx, m, func(tx *gorm.DB) error {
+	err = box.Process(ctx, m, func(tx *gorm.DB) error {
 		msg.SetContext(tx.Statement.Context)
 		return handle(tx, msg)
 	})
-	if errors.Is(err, gormstore.ErrMessageBusy) {
+	if errors.Is(err, inbox.ErrBusy) {
 		pause(ctx, BusyDelay)
 	}
 	return err
@@ -93,8 +93,8 @@ func process(inbox *gormstore.Inbox, source string, msg *message.Message,
 //
 // An app adds its own errors: a payload that cannot be read, for instance.
 func Permanent(err error) bool {
-	return errors.Is(err, gormstore.ErrMessageReused) || errors.Is(err, gormstore.ErrMessageTooOld) ||
-		errors.Is(err, gormstore.ErrMessageUnknown) || errors.Is(err, gormstore.ErrMessageInvalid)
+	return errors.Is(err, inbox.ErrReused) || errors.Is(err, inbox.ErrTooOld) ||
+		errors.Is(err, inbox.ErrUnknown) || errors.Is(err, inbox.ErrInvalid)
 }
 
 // publishedAt reads when an event was published; zero where its publisher does not say.
@@ -105,7 +105,7 @@ func publishedAt(msg *message.Message) (time.Time, error) {
 	}
 	published, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%w: metadata %s: %w", gormstore.ErrMessageInvalid, PublishedAt, err)
+		return time.Time{}, fmt.Errorf("%w: metadata %s: %w", inbox.ErrInvalid, PublishedAt, err)
 	}
 	return published, nil
 }

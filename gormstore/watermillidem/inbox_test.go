@@ -15,6 +15,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/inbox"
 	"github.com/auth19/idem/gormstore/watermillidem"
 )
 
@@ -49,10 +50,10 @@ func TestInboxHandler(t *testing.T) {
 			msg  *message.Message
 			want error
 		}{
-			{reused, gormstore.ErrMessageReused},
-			{without, gormstore.ErrMessageInvalid},
-			{old, gormstore.ErrMessageTooOld},
-			{strange, gormstore.ErrMessageInvalid},
+			{reused, inbox.ErrReused},
+			{without, inbox.ErrInvalid},
+			{old, inbox.ErrTooOld},
+			{strange, inbox.ErrInvalid},
 		} {
 			err := handle(poison.msg)
 			require.ErrorIs(b, err, poison.want)
@@ -64,7 +65,7 @@ func TestInboxHandler(t *testing.T) {
 
 func TestPermanent(t *testing.T) {
 	t.Parallel()
-	for _, err := range []error{gormstore.ErrMessageBusy, core.ErrRetryable, core.ErrUnconfirmed, context.Canceled, nil} {
+	for _, err := range []error{inbox.ErrBusy, core.ErrRetryable, core.ErrUnconfirmed, context.Canceled, nil} {
 		require.False(t, watermillidem.Permanent(err), err)
 	}
 }
@@ -135,15 +136,15 @@ func TestTwoHandlersNeedTwoGroups(t *testing.T) {
 		handled := func(*message.Message) error { return addRow(b.db) }
 		router, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
 		require.NoError(b, err)
-		inbox := b.inbox("stock")
-		require.NoError(b, watermillidem.Wrap(router.AddConsumerHandler("stock", topic, broker, handled), inbox, topic))
+		box := b.inbox("stock")
+		require.NoError(b, watermillidem.Wrap(router.AddConsumerHandler("stock", topic, broker, handled), box, topic))
 		second := router.AddConsumerHandler("mail", topic, broker, handled)
-		err = watermillidem.Wrap(second, inbox, topic)
-		require.ErrorIs(b, err, gormstore.ErrTwoHandlers)
+		err = watermillidem.Wrap(second, box, topic)
+		require.ErrorIs(b, err, inbox.ErrTwoHandlers)
 		require.ErrorContains(b, err, `group "stock", source "payments"`)
-		_, err = watermillidem.Inbox(inbox, topic, func(*gorm.DB, *message.Message) error { return nil })
-		require.ErrorIs(b, err, gormstore.ErrTwoHandlers)
-		require.NoError(b, watermillidem.Wrap(second, inbox, "refunds"), "another source")
+		_, err = watermillidem.Inbox(box, topic, func(*gorm.DB, *message.Message) error { return nil })
+		require.ErrorIs(b, err, inbox.ErrTwoHandlers)
+		require.NoError(b, watermillidem.Wrap(second, box, "refunds"), "another source")
 	})
 }
 
@@ -170,7 +171,7 @@ func TestTwoHandlersOfOneGroup(t *testing.T) {
 			}
 		})
 		require.NoError(b, broker.Publish(topic, delivery(b)))
-		require.ErrorIs(b, <-refusals, gormstore.ErrTwoHandlers)
+		require.ErrorIs(b, <-refusals, inbox.ErrTwoHandlers)
 		b.eventually("the other has handled it", func() bool { return b.rows() == 1 })
 	})
 }
@@ -181,10 +182,10 @@ func TestTwoHandlersOfOneGroup(t *testing.T) {
 func TestBusyDelay(t *testing.T) {
 	each(t, func(b *bench) {
 		running, release := make(chan struct{}), make(chan struct{})
-		inbox, msg := b.inbox("stock"), delivery(b)
+		box, msg := b.inbox("stock"), delivery(b)
 		first := make(chan error, 1)
 		go func() {
-			first <- b.handler(inbox, func(*gorm.DB, *message.Message) error {
+			first <- b.handler(box, func(*gorm.DB, *message.Message) error {
 				close(running)
 				<-release
 				return nil
@@ -196,14 +197,14 @@ func TestBusyDelay(t *testing.T) {
 			return nil
 		})
 		begun := time.Now()
-		require.ErrorIs(b, again(msg), gormstore.ErrMessageBusy)
+		require.ErrorIs(b, again(msg), inbox.ErrBusy)
 		require.GreaterOrEqual(b, time.Since(begun), watermillidem.BusyDelay)
 
 		begun = time.Now()
 		ctx, cancel := context.WithTimeout(b.Context(), 50*time.Millisecond)
 		defer cancel()
 		msg.SetContext(ctx)
-		require.ErrorIs(b, again(msg), gormstore.ErrMessageBusy)
+		require.ErrorIs(b, again(msg), inbox.ErrBusy)
 		require.Less(b, time.Since(begun), watermillidem.BusyDelay)
 		close(release)
 		require.NoError(b, <-first)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/inbox"
 	"github.com/auth19/idem/gormstore/watermillidem"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -114,18 +115,18 @@ func (b *bench) subscriber(group string) *wsql.Subscriber {
 }
 
 // inbox returns one of a group.
-func (b *bench) inbox(group string) *gormstore.Inbox {
+func (b *bench) inbox(group string) *inbox.Inbox {
 	b.Helper()
-	inbox, err := gormstore.NewInbox(b.db, gormstore.InboxConfig{Group: group, BrokerRetention: 24 * time.Hour})
+	box, err := inbox.New(b.db, inbox.Config{Group: group, BrokerRetention: 24 * time.Hour})
 	require.NoError(b, err)
-	return inbox
+	return box
 }
 
 // handler returns the handler of an inbox.
-func (b *bench) handler(inbox *gormstore.Inbox, handle func(tx *gorm.DB, msg *message.Message) error,
+func (b *bench) handler(box *inbox.Inbox, handle func(tx *gorm.DB, msg *message.Message) error,
 ) message.NoPublishHandlerFunc {
 	b.Helper()
-	h, err := watermillidem.Inbox(inbox, topic, handle)
+	h, err := watermillidem.Inbox(box, topic, handle)
 	require.NoError(b, err)
 	return h
 }

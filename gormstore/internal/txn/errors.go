@@ -50,3 +50,8 @@ func isBroken(err error) bool {
 	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn) ||
 		SQLState(err) == terminated || strings.HasPrefix(SQLState(err), "08")
 }
+
+// NoSuchTable reports that a table of the statement does not exist.
+func NoSuchTable(err error) bool {
+	return SQLState(err) == "42P01" || strings.Contains(err.Error(), "no such table")
+}

@@ -1,0 +1,138 @@
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
+)
+
+// process runs fn in a transaction of the message's own.
+func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) error) error {
+	t, err := i.begin(ctx, m)
+	var before duplicate
+	switch {
+	case errors.As(err, &before):
+		// Its marker can be visible before the standby has it, and a broker never delivers an acknowledged message again (F-2).
+		return cmp.Or(i.db.Confirm(ctx, before.started), err)
+	case errors.Is(err, ErrTooOld):
+		return cmp.Or(i.db.Write(ctx, func(q txn.Querier) error { return i.refuse(ctx, q, m) }), err)
+	case err != nil:
+		return err
+	}
+	err = t.Run(ctx, fn, t.CommitOnly)
+	if errors.Is(err, store.ErrEnded) {
+		err = fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	return err
+}
+
+// begin opens a transaction and puts the marker in it.
+func (i *Inbox) begin(ctx context.Context, m marker) (t *txn.Tx, err error) {
+	if !i.db.File.Reserve(m.id, m.attempt) {
+		return nil, ErrBusy
+	}
+	leave, err := i.db.EnterMessage(ctx)
+	if err != nil {
+		m.Leave()
+		return nil, err
+	}
+	err = txn.Retry(ctx, func() error {
+		t, err = i.beginMessage(ctx, m)
+		return err
+	})
+	if err != nil {
+		leave()
+		m.Leave()
+	} else {
+		t.Release = leave
+	}
+	if errors.Is(err, txn.ErrRace) { // other deliveries won each time
+		err = ErrBusy
+	}
+	return t, err
+}
+
+func (i *Inbox) beginMessage(ctx context.Context, m marker) (*txn.Tx, error) {
+	d := i.db
+	return d.Open(ctx, m, func(t *txn.Tx) (err error) {
+		own := t.Conn.SQL
+		if d.Dialect == txn.Postgres {
+			err = d.BeginGuarded(ctx, own, txn.TimeLeft(ctx), &t.Mark, nil)
+		} else {
+			_, err = own.ExecContext(ctx, d.Dialect.Begin)
+		}
+		if err == nil {
+			err = i.mark(ctx, own, m)
+		}
+		if err == nil && d.Dialect == txn.SQLite {
+			_, err = own.ExecContext(ctx, txn.SetSavepoint) // see tx.stillOpen
+		}
+		return err
+	})
+}
+
+// mark puts the marker into a transaction that has begun.
+func (i *Inbox) mark(ctx context.Context, q txn.Querier, m marker) (err error) {
+	if i.db.Dialect == txn.Postgres {
+		err = i.markPostgres(ctx, q, m)
+	} else {
+		err = i.markSQLite(ctx, q, m)
+	}
+	if err != nil && txn.NoSuchTable(err) {
+		err = fmt.Errorf("idem: inbox: the table processed_message is missing: run gormstore.Migrate: %w", err)
+	}
+	return err
+}
+
+func (i *Inbox) markPostgres(ctx context.Context, q txn.Querier, m marker) error {
+	args := append(m.args(), m.Lock())
+	for range txn.MaxTries {
+		var lock sql.NullBool
+		var won, late txn.Flag
+		var hash []byte
+		var started sql.NullTime
+		err := i.db.QueryRow(ctx, q, mark, args...).Scan(&lock, &won, &late, &hash, &started)
+		switch {
+		case err != nil:
+			return err
+		case bool(won):
+			return nil
+		case hash != nil:
+			return m.compare(hash, started.Time)
+		case !lock.Bool:
+			return ErrBusy
+		case bool(late):
+			return ErrTooOld
+		}
+	}
+	return txn.ErrRace
+}
+
+func (i *Inbox) markSQLite(ctx context.Context, q txn.Querier, m marker) error {
+	n, err := i.db.Exec(ctx, q, mark, m.args()...)
+	if err != nil || n == 1 {
+		return err
+	}
+	hash, err := m.payloadHash(ctx, q)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return ErrTooOld
+	case err != nil:
+		return err
+	}
+	return m.compare(hash, time.Time{})
+}
+
+// refuse records that the message is too old. So it is also too old for a later release whose markers live longer.
+func (i *Inbox) refuse(ctx context.Context, q txn.Querier, m marker) error {
+	_, err := i.db.Exec(ctx, q, raiseFloor, m.group, m.source, m.published)
+	return err
+}

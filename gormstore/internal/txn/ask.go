@@ -1,0 +1,40 @@
+package txn
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// AskAlone is ask for one statement that only reads, over any connection of the pool. Where a connection turns out to be
+// broken, it is sent again over another one.
+func (d *Database) AskAlone(ctx context.Context, name Statement, row []any, args ...any) error {
+	return OverAnother(ctx, func() error {
+		return Retry(ctx, func() error { return d.AskOn(ctx, d.Pool, name, nil, row, args...) })
+	})
+}
+
+// AskOn is ask for one statement on q. As database/sql does, it takes another connection of the pool where nothing was sent
+// over the first. by is among what a statement returns that writes; nil for others.
+func (d *Database) AskOn(ctx context.Context, q Querier, name Statement, by *Server, row []any, args ...any) error {
+	if q != Querier(d.Pool) {
+		return WithoutRow(d.QueryRow(ctx, q, name, args...).Scan(row...))
+	}
+	for again := true; ; again = false {
+		own, err := d.Pool.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		only, err := d.Call(ctx, own, name, row, args...)
+		if err == nil {
+			err = Ask(ctx, own, only)
+		}
+		if by != nil { // before the connection has another user
+			by.warned = d.Notices.Warned(by.PID)
+		}
+		_ = own.Close()
+		if !again || !pgconn.SafeToRetry(err) {
+			return err
+		}
+	}
+}

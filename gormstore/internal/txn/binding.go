@@ -1,0 +1,66 @@
+package txn
+
+import (
+	"context"
+
+	"gorm.io/gorm"
+)
+
+type txKey struct{}
+
+// Binding is what the context of an attempt, a step or an inbox handler carries.
+type Binding struct {
+	Tx     *Tx
+	Gorm   *gorm.DB // in a unit test only: see WithTx
+	Raw    dbtx
+	joined bool // it is that of a message that has joined the transaction
+}
+
+// asked records that the handler has asked for its transaction.
+func (b *Binding) MarkAsked() {
+	if b.Tx != nil {
+		b.Tx.asked.Store(true)
+	}
+}
+
+// Session is the transaction for GORM, made when it is asked for: a handler may use database/sql alone.
+func (b *Binding) Session(ctx context.Context) *gorm.DB {
+	b.MarkAsked()
+	if b.Tx == nil {
+		return b.Gorm.WithContext(ctx)
+	}
+	return b.Tx.DB.session(ctx, b.Raw)
+}
+
+// Asked implements [store.AskedTx].
+func (t *Tx) Asked() bool { return t.asked.Load() }
+
+// FailedWith implements [store.FailedTx].
+func (t *Tx) FailedWith() string {
+	t.Conn.stateMu.Lock()
+	defer t.Conn.stateMu.Unlock()
+	return className(t.DB.Dialect, t.Conn.failures.first)
+}
+
+// Bind implements [store.Tx].
+func (t *Tx) Bind(ctx context.Context) context.Context {
+	ctx = t.Conn.bind(ctx)
+	return context.WithValue(ctx, txKey{}, &Binding{Tx: t, Raw: t.Conn})
+}
+
+func BindingFrom(ctx context.Context) *Binding {
+	b, _ := ctx.Value(txKey{}).(*Binding)
+	return b
+}
+
+func TxFrom(ctx context.Context) *Tx {
+	if b := BindingFrom(ctx); b != nil {
+		return b.Tx
+	}
+	return nil
+}
+
+// WithTx returns a context whose transaction is db, for unit tests.
+func WithTx(ctx context.Context, db *gorm.DB) context.Context {
+	return context.WithValue(ctx, txKey{}, &Binding{Gorm: db, Raw: db.Statement.ConnPool})
+}

@@ -1,0 +1,172 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/auth19/idem/core/store"
+)
+
+// commit sends the last message, and waits for its end as long as ctx allows. A message that takes longer continues, because
+// a server that waits for its standby must not be interrupted.
+func (t *Tx) commit(ctx context.Context, last LastCalls) error {
+	var atCommit bool
+	warned := t.DB.Notices.Expect(t.Mark.pid)
+	write := Write{
+		Watch: t.DB.StallOf(t.Mark.pid, store.ID{}),
+		Send: func(ctx context.Context) (err error) {
+			atCommit, err = t.sendLast(ctx, last)
+			return err
+		},
+		End: func(left bool, err error) error {
+			warned := warned() // before the connection has another user
+			switch {
+			case err == nil:
+				t.Conn.giveBack()
+			case atCommit:
+				t.Conn.rollback() // SQLite keeps the transaction open after some errors
+			default:
+				if err = t.noteLast(err); !t.rollback() {
+					err = t.lose()
+				}
+			}
+			if !left {
+				t.leave()
+			}
+			if warned && err == nil {
+				err = ErrWarned
+			}
+			return err
+		},
+		Leave: t.leave,
+	}
+	switch err := write.Run(ctx, nil); {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrEnded):
+		t.lost = err
+		return err
+	case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrClock), errors.Is(err, store.ErrUnconfirmed):
+		return err
+	default:
+		return t.readBack(ctx, err)
+	}
+}
+
+// LastCalls end a transaction. They are one message.
+type LastCalls struct {
+	Within []Call // in the transaction; the last one is COMMIT or ROLLBACK. None: it was rolled back before
+	Alone  []Call // after a ROLLBACK, in a transaction of their own; the last one records the answer
+}
+
+// Committing is the message of a transaction that commits.
+func Committing(calls ...Call) LastCalls {
+	return LastCalls{Within: append(calls, Call{Text: "COMMIT"})}
+}
+
+// sendLast sends the last message. atCommit says that the error is that of a COMMIT, or came after a ROLLBACK.
+// Otherwise, if it comes from the server (see txn.IsRefusal), nothing was committed, and the transaction may be open.
+func (t *Tx) sendLast(ctx context.Context, last LastCalls) (atCommit bool, err error) {
+	own, within := t.Conn.SQL, len(last.Within)
+	succeeded, err := Send(ctx, own, append(last.Within[:within:within], last.Alone...)...)
+	if len(last.Alone) == 0 {
+		return succeeded >= within-1, err
+	}
+	if succeeded < within {
+		if !t.unprepared(err) {
+			return false, err
+		}
+		_, err = Send(ctx, own, last.Alone...)
+	}
+	for try := 1; try < MaxTries && IsConflict(err); try++ { // no handler has run in this transaction
+		_, err = Send(ctx, own, last.Alone...)
+	}
+	if state := SQLState(err); state == notOurs || state == nothingRecorded {
+		err = fmt.Errorf("%w: %w", store.ErrStale, err) // another attempt has the key, or has had it
+	}
+	return true, err
+}
+
+// unprepared reports that a driver could not prepare the record of an undone attempt, because a function or a trigger has
+// changed the role. The transaction is ended then, and the role with it.
+func (t *Tx) unprepared(err error) bool {
+	if state := SQLState(err); err == nil || state == "" || state == notOurs {
+		return false
+	}
+	ctx, cancel := Ending()
+	defer cancel()
+	ours, err := t.RollbackPostgres(ctx)
+	return ours && err == nil
+}
+
+// noteLast looks at an error of the message's statements before COMMIT.
+func (t *Tx) noteLast(err error) error {
+	switch SQLState(err) {
+	case notOurs:
+		t.Gone = true
+	case nothingRecorded, recordedBefore:
+		return fmt.Errorf("%w: %w", store.ErrStale, err)
+	case clockOutside:
+		return fmt.Errorf("%w: %w", store.ErrClock, err)
+	}
+	return err
+}
+
+// NotCommitted classifies an error before COMMIT. An error of a statement is ErrAborted, unless it asks for a repeat of the
+// whole command. A connection that broke is ErrRetryable.
+func NotCommitted(err error) error {
+	if state := SQLState(err); state != "" && !IsRetryable(err) && !strings.HasPrefix(state, "08") {
+		return fmt.Errorf("%w: %w", store.ErrAborted, err)
+	}
+	return fmt.Errorf("%w: %w", store.ErrRetryable, err)
+}
+
+// readBack finds out whether a COMMIT that ended with err took effect. If the server refused it, nothing is
+// committed. After any other error readBack looks for the entry on the primary. A missing entry is proof only if the old
+// backend is gone, which is certain when its lock could be taken.
+func (t *Tx) readBack(ctx context.Context, err error) error {
+	if IsRefusal(err) {
+		return NotCommitted(err)
+	}
+	var committed, certain bool
+	known := Again(ctx, Long, func(int) bool {
+		committed, certain = t.Look(ctx)
+		return committed || certain
+	})
+	switch {
+	case !known:
+		return fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
+	case committed:
+		return nil
+	case t.DB.Dialect == SQLite: // a constraint that is checked at COMMIT, a full disk
+		return fmt.Errorf("%w: %w", store.ErrAborted, err)
+	default:
+		return fmt.Errorf("%w: %w", store.ErrRetryable, err)
+	}
+}
+
+// Look reads whether this transaction's entry is committed, and whether that is certain if it is not.
+func (t *Tx) Look(ctx context.Context) (committed, certain bool) {
+	d := t.DB
+	var started Instant
+	err := d.InTx(ctx, func(q Querier) (err error) {
+		locked := true // SQLite: this process holds the writer
+		if d.Dialect == Postgres {
+			var standby bool
+			if err := d.QueryRow(ctx, q, tryLock, t.Entry.Lock()).Scan(&locked, &standby, &started); err != nil {
+				return err
+			}
+			locked = locked && !standby
+		}
+		committed, err = t.Entry.Committed(ctx, q)
+		certain = locked
+		return err
+	})
+	if err == nil && committed {
+		// The entry is here, but perhaps not on the standby yet: its COMMIT may have been interrupted during the wait.
+		err = d.Confirm(ctx, started.Time)
+	}
+	return committed && err == nil, certain && err == nil
+}

@@ -1,0 +1,317 @@
+package txn
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/auth19/idem/gormstore/internal/sqltext"
+)
+
+var (
+	errOver = errors.New("idem: gormstore: the attempt is over, and its transaction has ended; do not use the context or " +
+		"the transaction of a handler after the handler has returned")
+	errNotYours = errors.New("idem: gormstore: the attempt ends its own transaction; return an error or a status from " +
+		"the handler instead of calling Commit or Rollback")
+	errLost = errors.New("idem: gormstore: an earlier statement has ended the transaction: SQLite does so when the context " +
+		"of a write ends, when the disk is full, or when a conflict is resolved with ROLLBACK")
+	errPanicked = errors.New("idem: gormstore: the code that makes the arguments of a statement has panicked")
+	errPrepare  = errors.New("idem: gormstore: an attempt cannot use prepared statements, because it would not see their " +
+		"errors; run statements directly, drivers prepare and cache them (GORM: no Session{PrepareStmt: true} on Tx)")
+)
+
+// dbtx is gormstore.dbtx.
+type dbtx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// conn is the connection of a transaction as handlers see it. It checks every error, because a handler may swallow one
+// that decides how the attempt ends. It refuses transaction control, and statements after the end.
+type conn struct {
+	SQL   *sql.Conn
+	db    *Database
+	alive func(ctx context.Context) bool // SQLite: the transaction is still open
+
+	attempt context.Context         // the handler's, set by bind
+	cut     context.CancelCauseFunc // ends it; nil where it has an end of its own
+
+	guarded []any                    // how the guards know the connection
+	step    atomic.Pointer[stepConn] // the one under way, of a Resume attempt
+	leaves  atomic.Bool              // something may stay on the connection: see residue.go
+	stuck   atomic.Int32             // queries whose argument has panicked: see unstick
+	copying atomic.Bool              // a CopyFrom is being sent
+	message atomic.Pointer[Binding]  // the innermost message that has joined the transaction and is being processed
+	ended   atomic.Bool              // PostgreSQL: after a statement of the handler the server had no transaction
+	onEnded func(ctx context.Context)
+
+	mu     sync.RWMutex // held for reading by statements, for writing by the end
+	over   bool
+	serial sync.Mutex // SQLite: no other statement may come between alive and the statement after it
+
+	stateMu  sync.Mutex
+	failures failures
+	rows     []unread  // given to the handler
+	settings *settings // as they were before a statement that may change them; nil if there was none
+}
+
+var _ dbtx = (*conn)(nil)
+
+// bind returns the handler's context. It ends with the attempt, and so does every statement.
+func (c *conn) bind(ctx context.Context) context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.attempt, c.cut = context.WithCancelCause(ctx)
+	if c.over { // its deadline came first
+		c.cut(errOver)
+	}
+	return c.attempt
+}
+
+// end ends the handler's access, because nothing may reach the connection after COMMIT. It waits for a statement that is
+// running, closes rows that were not read to their end, and cancels everything else.
+func (c *conn) end() {
+	c.mu.Lock()
+	c.over = true
+	for _, seen := range c.guarded {
+		attemptConns.Delete(seen)
+	}
+	cut := c.cut
+	c.mu.Unlock()
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	c.checkRows()
+	if stuck := c.stuck.Load(); stuck > 0 && unstick(c.SQL, stuck) {
+		c.stuck.Store(0)
+	}
+	c.sawEnd()
+	if cut != nil {
+		cut(errOver)
+	}
+}
+
+// sawEnd reports, once, that the handler has ended the transaction: the server has none after one of its statements.
+func (c *conn) sawEnd() bool {
+	return c.db.Dialect == Postgres && Status(c.SQL) == Idle && c.ended.CompareAndSwap(false, true)
+}
+
+// admit admits a statement, or the statements of a batch, or refuses it with an error. Call done after the statement.
+func (c *conn) admit(ctx context.Context, queries ...string) (inside sqltext.Findings, err error) {
+	for _, query := range queries {
+		inside.Join(c.db.inspections.Of(c.db.Dialect.text, query))
+	}
+	if inside.Control != nil {
+		return inside, inside.Control
+	}
+	if err = c.open(ctx); err != nil {
+		return inside, err
+	}
+	if c.db.Dialect == Postgres && inside.Changes {
+		if err = c.keepSettings(ctx); err != nil {
+			c.release()
+			return inside, err
+		}
+	}
+	c.leave(ctx, inside.Residue)
+	return inside, nil
+}
+
+// open begins a statement, if the transaction is still open. Call release after the statement.
+func (c *conn) open(ctx context.Context) (err error) {
+	c.mu.RLock()
+	if c.db.Dialect == SQLite {
+		c.serial.Lock()
+	}
+	switch {
+	case c.over:
+		err = errOver
+	case c.copying.Load():
+		err = errCopying
+	case c.db.Dialect == SQLite && !c.alive(context.WithoutCancel(ctx)):
+		err = errLost // PostgreSQL refuses by itself; SQLite would commit the statement on its own
+	}
+	if err != nil {
+		c.release()
+	}
+	return err
+}
+
+// execOwn runs a statement of the library, between those of the handler. It is no part of the end: what comes too late
+// must not undo the answer.
+func (c *conn) execOwn(ctx context.Context, statement string) error {
+	if err := c.open(ctx); err != nil {
+		return err
+	}
+	defer c.release()
+	_, err := c.SQL.ExecContext(ctx, statement)
+	return err
+}
+
+// release ends what open has begun.
+func (c *conn) release() {
+	if c.db.Dialect == SQLite {
+		c.serial.Unlock()
+	}
+	c.mu.RUnlock()
+}
+
+// done records how a statement has ended.
+func (c *conn) done(inside sqltext.Findings, rows unread, err error) {
+	defer c.release()
+	c.keep(inside, rows, err)
+	if c.sawEnd() {
+		c.onEnded(c.attempt)
+	}
+}
+
+// keep remembers what a statement has returned.
+func (c *conn) keep(inside sqltext.Findings, rows unread, err error) {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	if err != nil {
+		c.failures.note(c.db.Dialect, err)
+		return
+	}
+	c.closeBusy()
+	if inside.Undoes {
+		c.undone()
+	}
+	if rows != nil {
+		c.rows = append(c.rows, rows)
+	}
+}
+
+// closeBusy closes the rows that keep a connection of PostgreSQL busy: it has one result at a time.
+func (c *conn) closeBusy() {
+	if c.db.Dialect == Postgres {
+		c.checkRows()
+	}
+}
+
+// checkRows closes the rows that the handler was given, and records the errors that came while they were read.
+func (c *conn) checkRows() {
+	for _, rows := range c.rows {
+		_ = rows.Close()
+		c.noteRows(rows)
+	}
+	c.rows = nil
+}
+
+// noteRows records the error of rows. That a context has ended is none: database/sql may say so of rows that were read and
+// closed before it ended.
+func (c *conn) noteRows(rows unread) {
+	if err := rows.Err(); !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		c.failures.note(c.db.Dialect, err)
+	}
+}
+
+// undone records that a ROLLBACK TO SAVEPOINT has succeeded, which has undone the errors of rows, too.
+func (c *conn) undone() {
+	c.rows = slices.DeleteFunc(c.rows, func(rows unread) bool {
+		c.noteRows(rows)
+		failed := rows.Err() != nil
+		if failed {
+			_ = rows.Close() // database/sql may not have done so yet
+		}
+		return failed
+	})
+	c.failures.undone()
+}
+
+// fail makes sure that the transaction does not commit.
+func (c *conn) fail(err error) {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	c.failures.doomed = cmp.Or(c.failures.doomed, err)
+}
+
+// failure returns the first error that asks for a repeat of the whole command.
+func (c *conn) failure() error {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	return cmp.Or(c.failures.doomed, c.failures.retryable)
+}
+
+// mayHaveFailed reports whether a statement has failed or was cancelled. end also cancels the attempt's context, but no
+// statement: it waits for the last one before.
+func (c *conn) mayHaveFailed() bool {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	return c.failures.any || c.attempt != nil && c.attempt.Err() != nil && !errors.Is(context.Cause(c.attempt), errOver)
+}
+
+// shut returns errOver once the handler's access has ended.
+func (c *conn) shut() error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.over {
+		return errOver
+	}
+	return nil
+}
+
+// within returns a context that ends when ctx or the attempt ends. Otherwise the rollback at the deadline would have to
+// wait for a statement with context.Background().
+func (c *conn) within(ctx context.Context) context.Context {
+	attempt := c.attempt
+	if attempt == nil || ctx.Done() == attempt.Done() {
+		return ctx
+	}
+	if step := c.step.Load(); step != nil && ctx.Done() == step.ends {
+		return ctx
+	}
+	both, cut := context.WithCancelCause(ctx)
+	context.AfterFunc(attempt, func() { cut(context.Cause(attempt)) })
+	return both
+}
+
+// ExecContext implements dbtx.
+func (c *conn) ExecContext(ctx context.Context, query string, args ...any) (result sql.Result, err error) {
+	inside, err := c.admit(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	err = errPanicked
+	defer func() { c.done(inside, nil, err) }()
+	result, err = c.SQL.ExecContext(c.within(ctx), query, args...)
+	return result, err
+}
+
+// PrepareContext refuses: the errors of a prepared statement would go unseen, and it could outlive the attempt.
+func (c *conn) PrepareContext(context.Context, string) (*sql.Stmt, error) { return nil, errPrepare }
+
+// QueryContext implements dbtx.
+func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (rows *sql.Rows, err error) {
+	inside, err := c.admit(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	err = errPanicked
+	defer func() {
+		if errors.Is(err, errPanicked) {
+			c.stuck.Add(1)
+		}
+		c.done(inside, rows, err)
+	}()
+	rows, err = c.SQL.QueryContext(c.within(ctx), query, args...)
+	return rows, err
+}
+
+// QueryRowContext implements dbtx.
+func (c *conn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	rows, err := c.QueryContext(ctx, query, args...) // the row closes them, or the end
+	return rowOf(rows, err, c.shut)
+}
+
+// Commit refuses: only the attempt itself commits. GORM uses a savepoint for a transaction inside the attempt's, because
+// conn has Commit and Rollback.
+func (c *conn) Commit() error { return errNotYours }
+
+// Rollback refuses: only the attempt itself rolls back.
+func (c *conn) Rollback() error { return errNotYours }

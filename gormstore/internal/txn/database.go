@@ -1,0 +1,219 @@
+package txn
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/gormstore/internal/sqltext"
+)
+
+// Database is the app's database as the library uses it. A store, an inbox and a journal on the same *gorm.DB share one: its
+// statements, SQLite's one writer, and the places in the pool.
+type Database struct {
+	Gorm       *gorm.DB // the app's; used only to make the sessions of attempts
+	Pool       *sql.DB  // the primary's pool, below GORM
+	Dialect    *Dialect
+	Statements *statements
+
+	slots *slots      // PostgreSQL with a limited pool only
+	File  *sqliteFile // SQLite only
+
+	inspections sqltext.Cache // of handlers' statements
+	harmless    []string      // of the app's functions, which leave nothing on a connection
+	warnedOf    sync.Map      // what may be left on connections, and was logged
+
+	Notices   Notices
+	Stalls    *Stalls // PostgreSQL only
+	Confirmed confirmed
+
+	// connectionCheck says whether the server has client_connection_check_interval. 0: not asked yet, 1: yes, 2: no.
+	ConnectionCheck atomic.Int32
+
+	Handlers sync.Map // of messages: their stream -> its name
+}
+
+// Options of a database: see gormstore.Option.
+type Options struct {
+	Schema   string
+	Stall    time.Duration
+	Harmless []string
+}
+
+// newDatabase returns the database of db, and installs the write guard there, gormstore.WriteGuard. It starts nothing, and does not claim the file
+// of SQLite for this process.
+func Open(db *gorm.DB, guard gorm.Plugin, o Options) (*Database, error) {
+	of, err := DialectOf(db.Dialector.Name())
+	if err != nil {
+		return nil, err
+	}
+	if o.Stall < 0 {
+		return nil, fmt.Errorf("StallAfter(%s): use a positive time", o.Stall)
+	}
+	pool, err := db.DB()
+	if err != nil {
+		return nil, fmt.Errorf("the database has no *sql.DB below it: %w", err)
+	}
+	limit := pool.Stats().MaxOpenConnections
+	if need := of.connections; limit > 0 && limit < need {
+		return nil, fmt.Errorf("SetMaxOpenConns(%d) leaves no connection to answer a repeat while an attempt is running; "+
+			"use at least %d", limit, need)
+	}
+	if err := knownLimit(pool, limit); err != nil {
+		return nil, err
+	}
+	if err := db.Use(guard); err != nil && !errors.Is(err, gorm.ErrRegistered) {
+		return nil, fmt.Errorf("install the write guard: %w", err)
+	}
+	texts, err := newStatements(of, o.Schema)
+	if err != nil {
+		return nil, err
+	}
+	d := &Database{Gorm: db, Pool: pool, Dialect: of, Statements: texts, harmless: o.Harmless}
+	switch {
+	case of == SQLite:
+		d.File = newSQLiteFile()
+	case limit > 0:
+		d.slots = newSlots(limit)
+	}
+	if of == Postgres {
+		d.Stalls = NewStalls(pool, o.Stall)
+	}
+	return d, nil
+}
+
+// plugin is the GORM plugin by which a *gorm.DB knows its database.
+type plugin struct{ current atomic.Pointer[Database] }
+
+const pluginName = "idem:store"
+
+// Name implements [gorm.Plugin].
+func (*plugin) Name() string { return pluginName }
+
+// Initialize implements [gorm.Plugin].
+func (*plugin) Initialize(*gorm.DB) error { return nil }
+
+// Register makes d the database of its *gorm.DB, in place of an earlier one.
+func (d *Database) Register() error {
+	p := &plugin{}
+	p.current.Store(d)
+	err := d.Gorm.Use(p)
+	if errors.Is(err, gorm.ErrRegistered) {
+		d.Gorm.Plugins[pluginName].(*plugin).current.Store(d)
+		return nil
+	}
+	return err
+}
+
+// registered returns the database of db; nil where it has none.
+func registered(db *gorm.DB) *Database {
+	if p, ok := db.Plugins[pluginName].(*plugin); ok {
+		return p.current.Load()
+	}
+	return nil
+}
+
+// databaseOf returns the database of db. Where db has none, it registers a new one.
+func Of(db *gorm.DB, guard gorm.Plugin) (*Database, error) {
+	if d := registered(db); d != nil {
+		return d, nil
+	}
+	d, err := Open(db, guard, Options{})
+	if err != nil {
+		return nil, err
+	}
+	return d, d.Register()
+}
+
+// StatementsOf are those of db's database, whose schema may have been given.
+func StatementsOf(db *gorm.DB, of *Dialect) (*statements, error) {
+	if d := registered(db); d != nil {
+		return d.Statements, nil
+	}
+	return newStatements(of, "")
+}
+
+// Querier is what statements run on: the pool, or the connection of a transaction.
+type Querier interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// errOwnWriter: the caller would wait for SQLite's writer, which it holds itself.
+var errOwnWriter = errors.New("idem: gormstore: SQLite has one writer, and the transaction that this context belongs to " +
+	"has it; write through that transaction (Tx, the tx of a Step or an inbox), or do this before or after it")
+
+// Write runs fn on the pool: on PostgreSQL at once, on SQLite when this process's one writer is free. fn runs again after a
+// serialization failure or a deadlock, which leaves nothing behind.
+func (d *Database) Write(ctx context.Context, fn func(q Querier) error) error {
+	return d.writing(ctx, func() error { return d.OnPool(ctx, fn) })
+}
+
+// OnPool runs fn on the pool. After a conflict it runs fn again at read committed. Each of the store's statements is
+// correct at read committed. At a stricter level, which may be the app's default, concurrent statements make each other
+// fail.
+func (d *Database) OnPool(ctx context.Context, fn func(q Querier) error) error {
+	conflict := false
+	return Retry(ctx, func() error {
+		if conflict && d.Dialect == Postgres {
+			return d.transact(ctx, fn)
+		}
+		err := fn(d.Pool)
+		conflict = IsConflict(err)
+		return err
+	})
+}
+
+// writing runs fn when SQLite's one writer is free.
+func (d *Database) writing(ctx context.Context, fn func() error) error {
+	if d.File != nil {
+		if err := d.ownsWriter(ctx); err != nil {
+			return err
+		}
+		if err := d.File.lockWriter(ctx); err != nil {
+			return err
+		}
+		defer d.File.unlockWriter()
+	}
+	return fn()
+}
+
+// ownsWriter returns errOwnWriter if ctx belongs to a transaction, or to a Resume attempt with an open segment, that has
+// SQLite's one writer.
+func (d *Database) ownsWriter(ctx context.Context) error {
+	if t := TxFrom(ctx); t != nil && t.DB == d && t.holdsWriter() {
+		return errOwnWriter
+	}
+	if r := ReaderFrom(ctx); r != nil && r.DB == d && d.File != nil && r.Segments.HasOpen() {
+		return errOwnWriter
+	}
+	return nil
+}
+
+// InTx runs fn in a transaction of the store's own. On PostgreSQL that is at read committed: what fn reads after it has got
+// a lock must be as new as the lock.
+func (d *Database) InTx(ctx context.Context, fn func(q Querier) error) error {
+	return d.writing(ctx, func() error {
+		return Retry(ctx, func() error { return d.transact(ctx, fn) })
+	})
+}
+
+// transact is inTx without a retry, for a caller that has SQLite's writer already.
+func (d *Database) transact(ctx context.Context, fn func(q Querier) error) error {
+	tx, err := d.Pool.BeginTx(ctx, d.Dialect.TxOptions())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after a commit
+	if err := fn(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}

@@ -1,0 +1,133 @@
+package txn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/auth19/idem/core/store"
+)
+
+// failures are what a handler's statements have failed with. A handler may swallow the error that decides how its attempt
+// ends.
+type failures struct {
+	any       bool  // a statement has failed
+	first     error // the first error of the database; perhaps it was undone
+	retryable error // an error that asks for a repeat of the whole command; class 40 before others
+	standing  error // the first error that no ROLLBACK TO SAVEPOINT has undone: on PostgreSQL it has aborted the transaction
+	doomed    error // why the transaction must not commit, whatever is undone
+}
+
+// note remembers the error of a statement.
+func (f *failures) note(d *Dialect, err error) {
+	if err == nil {
+		return
+	}
+	f.any = true
+	if IsOfDatabase(d, err) {
+		f.first, f.standing = cmp.Or(f.first, err), cmp.Or(f.standing, err)
+	}
+	if IsRetryable(err) && (f.retryable == nil || IsConflict(err) && !IsConflict(f.retryable)) {
+		f.retryable = err
+	}
+}
+
+// undone notes a ROLLBACK TO SAVEPOINT that has succeeded. It has undone every error that came before it: a failed
+// statement lets nothing else through on PostgreSQL. A lock that was not granted and a statement that was cancelled were
+// optional then. After a conflict the whole command must be repeated.
+func (f *failures) undone() {
+	f.standing = nil
+	if state := SQLState(f.retryable); state == LockNotAvailable || state == queryCanceled {
+		f.retryable = nil
+	}
+}
+
+// errDistress: an error that no command deserves stands at the end of an attempt.
+var ErrDistress = errors.New("idem: gormstore: a statement has failed with an error that says nothing about the " +
+	"command, so the handler's answer to it is not recorded")
+
+// Distress returns store.ErrRetryable if the error that stands says nothing about the command: a server that has no memory,
+// a table that was changed, a missing right. A handler that answers 404 to any error of First would otherwise have that
+// answer recorded. Errors about values, constraints and those that an app's function raises (22, 23, P0) are the command's.
+//
+// On SQLite a failed statement does not abort the transaction: a success after it is the handler's decision.
+func (c *conn) Distress(refusal bool) error {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	err := c.failures.standing
+	if err == nil || c.db.Dialect == SQLite && !refusal || IsOfCommand(c.db.Dialect, err) {
+		return nil
+	}
+	return fmt.Errorf("%w: %w: %w", store.ErrRetryable, ErrDistress, err)
+}
+
+// standing returns the error that has aborted the transaction; nil on SQLite, where a failed statement aborts nothing.
+func (c *conn) standing() error {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	if c.db.Dialect == SQLite {
+		return nil
+	}
+	return c.failures.standing
+}
+
+// IsOfDatabase reports that an error comes from the database. Others, of the driver or of a context that had ended before,
+// leave the transaction as it was; on SQLite a context that ends interrupts the statement.
+func IsOfDatabase(d *Dialect, err error) bool {
+	if d == Postgres {
+		return SQLState(err) != ""
+	}
+	return sqliteCode(err) != 0 || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// className names an error of the database without its text, which may quote values; "" for none.
+func className(d *Dialect, err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case d == Postgres:
+		return "SQLSTATE class " + SQLState(err)[:2]
+	}
+	const interrupted = 9 // by a context that has ended
+	return fmt.Sprintf("SQLite error %d", cmp.Or(sqliteCode(err), interrupted))
+}
+
+// IsOfCommand reports that an error of the database says something about the command.
+func IsOfCommand(d *Dialect, err error) bool {
+	if d == Postgres {
+		return slices.Contains([]string{"22", "23", "P0"}, SQLState(err)[:2])
+	}
+	const constraint, mismatch, outOfRange = 19, 20, 25
+	return slices.Contains([]int{constraint, mismatch, outOfRange}, sqliteCode(err))
+}
+
+// sqliteCode returns the primary result code of an error of SQLite; 0 for any other error. Every driver names it Code, but
+// it is a method of one and a field of another, and each has a type of its own; or the error itself is the code.
+func sqliteCode(err error) int {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if several, ok := any(err).(interface{ Unwrap() []error }); ok {
+			for _, one := range several.Unwrap() {
+				if code := sqliteCode(one); code != 0 {
+					return code
+				}
+			}
+		}
+		code := reflect.ValueOf(err)
+		if method := code.MethodByName("Code"); method.IsValid() && method.Type().NumIn() == 0 && method.Type().NumOut() == 1 {
+			code = method.Call(nil)[0]
+		} else if object := reflect.Indirect(code); object.Kind() == reflect.Struct {
+			code = object.FieldByName("Code")
+		}
+		switch {
+		case !code.IsValid():
+		case code.CanInt():
+			return int(code.Int() & 0xff)
+		case code.CanUint():
+			return int(code.Uint() & 0xff)
+		}
+	}
+	return 0
+}

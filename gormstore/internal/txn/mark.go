@@ -1,0 +1,43 @@
+package txn
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// txMark is what the first statement of a transaction has read. The server's process and the time of BEGIN say later whether
+// this is still the transaction that was begun: no statement can change them, and no other transaction has both.
+type Mark struct {
+	pid       uint32  // of the server's process
+	begun     Instant // transaction_timestamp()
+	commits   string  // synchronous_commit, as the transaction is to commit; never off
+	isolation string
+	guards    pgtype.Text // the settings that were set; the column has to be read, and is not used
+}
+
+// Targets are the variables for the columns of begun, and of lockFirst behind the lock, the clock and the floor.
+func (m *Mark) Targets(before ...any) []any {
+	return append(slices.Grow(before, 5), &m.pid, &m.begun, &m.commits, &m.isolation, &m.guards)
+}
+
+// Args are $1 to $3 of asBegun.
+func (m *Mark) Args() []any { return []any{int64(m.pid), m.begun.Time, m.commits} }
+
+// SharesSnapshot reports that all statements of the transaction see what its first one saw. Then a look behind the lock may
+// miss a record that was committed before the lock was taken.
+func (m *Mark) SharesSnapshot() bool { return m.isolation != "" && m.isolation != "read committed" }
+
+// Call is a call of one of the store's statements.
+func (d *Database) Call(ctx context.Context, q Querier, name Statement, row []any, args ...any) (Call, error) {
+	text, err := d.Statements.text(ctx, q, name)
+	return Call{Text: text, Args: args, Row: row}, err
+}
+
+// Guards are $1 and $2 of begun, and $3 and $4 of lockFirst: how long the server lets the transaction do nothing, and
+// whether it can look after its client.
+func (d *Database) Guards(deadline time.Duration) []any {
+	return []any{max(deadline, time.Second).Milliseconds(), d.ConnectionCheck.Load() == 1}
+}

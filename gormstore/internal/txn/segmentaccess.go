@@ -1,0 +1,164 @@
+package txn
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/gormstore/internal/sqltext"
+)
+
+// A Resume handler writes only in its steps, because the next attempt takes over what a step has written, and nothing else.
+// So each step has an access of its own to the segment's connection, which ends with the step. Elsewhere the handler reads.
+
+// stepConn is a segment's connection as a step sees it.
+type stepConn struct {
+	*conn
+	ends <-chan struct{} // of the step's context, which ends with the attempt
+	over atomic.Bool
+}
+
+var _ dbtx = (*stepConn)(nil)
+
+// BindStep returns the context for the work of a step, and a function that ends the step's access.
+func (t *Tx) BindStep(ctx context.Context) (inside context.Context, leave func()) {
+	access := &stepConn{conn: t.Conn, ends: ctx.Done()}
+	t.Conn.step.Store(access)
+	b := &Binding{Tx: t, Raw: access}
+	return context.WithValue(ctx, txKey{}, b), func() {
+		access.over.Store(true)
+		t.Conn.step.Store(nil)
+		t.Conn.stateMu.Lock()
+		defer t.Conn.stateMu.Unlock()
+		t.Conn.checkRows()
+	}
+}
+
+// pgx returns the segment's connection for statements of pgx.
+func (c *stepConn) pgx(context.Context, ...string) (*conn, error) {
+	if c.over.Load() {
+		return nil, errStepOver
+	}
+	return c.conn, nil
+}
+
+// session is a session of the app's db whose statements go over an attempt's connection.
+func (d *Database) session(ctx context.Context, conn gorm.ConnPool) *gorm.DB {
+	session := d.Gorm.Session(&gorm.Session{NewDB: true, Context: ctx})
+	session.Statement.ConnPool = conn
+	session.Statement.Settings.Store(attemptSetting, conn)
+	return session
+}
+
+// ExecContext implements dbtx.
+func (c *stepConn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if c.over.Load() {
+		return nil, errStepOver
+	}
+	return c.conn.ExecContext(ctx, query, args...)
+}
+
+// QueryContext implements dbtx.
+func (c *stepConn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if c.over.Load() {
+		return nil, errStepOver
+	}
+	return c.conn.QueryContext(ctx, query, args...)
+}
+
+// QueryRowContext implements dbtx.
+func (c *stepConn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	if c.over.Load() {
+		return refusedRow(errStepOver)
+	}
+	return c.conn.QueryRowContext(ctx, query, args...)
+}
+
+// errStepOver: a step's transaction was kept.
+var errStepOver = errors.New("idem: gormstore: the step is over; write in a step of your own, and do not keep its transaction")
+
+type readerKey struct{}
+
+// reader is how a Resume handler reads outside its steps: in the open segment, so that it sees what its steps have written.
+type reader struct {
+	DB       *Database
+	Segments attemptSegments
+}
+
+// attemptSegments are the transactions of a Resume attempt, one after the other.
+type attemptSegments interface {
+	// Current returns the open one. It opens one if none is open.
+	Current(ctx context.Context) (*Tx, error)
+	// OpenOrFirst returns the open one, or the first one; nil behind the first seal where none is open.
+	OpenOrFirst(ctx context.Context) (*Tx, error)
+	// HasOpen reports whether one is open.
+	HasOpen() bool
+}
+
+var _ dbtx = (*reader)(nil)
+
+// WithReader returns the context of a Resume handler outside its steps.
+func WithReader(ctx context.Context, d *Database, of attemptSegments) context.Context {
+	return context.WithValue(ctx, readerKey{}, &reader{d, of})
+}
+
+// Session reads with GORM.
+func (r *reader) Session(ctx context.Context) *gorm.DB { return r.DB.session(ctx, r) }
+
+func ReaderFrom(ctx context.Context) *reader {
+	r, _ := ctx.Value(readerKey{}).(*reader)
+	return r
+}
+
+func (r *reader) conn(ctx context.Context, queries ...string) (*conn, error) {
+	for _, query := range queries {
+		if why := sqltext.MayWrite(r.DB.Dialect.text, query); why != "" {
+			return nil, fmt.Errorf("%w. This may write: %s", outsideStep{}, why)
+		}
+	}
+	t, err := r.Segments.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t.Conn, nil
+}
+
+// ExecContext implements dbtx.
+func (r *reader) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	c, err := r.conn(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return c.ExecContext(ctx, query, args...)
+}
+
+// PrepareContext implements dbtx.
+func (r *reader) PrepareContext(context.Context, string) (*sql.Stmt, error) { return nil, errPrepare }
+
+// QueryContext implements dbtx.
+func (r *reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	c, err := r.conn(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return c.QueryContext(ctx, query, args...)
+}
+
+// QueryRowContext implements dbtx.
+func (r *reader) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	c, err := r.conn(ctx, query)
+	if err != nil {
+		return refusedRow(err)
+	}
+	return c.QueryRowContext(ctx, query, args...)
+}
+
+// Commit refuses, as that of the attempt's connection does. GORM uses a savepoint for a transaction inside.
+func (r *reader) Commit() error { return errNotYours }
+
+// Rollback refuses likewise.
+func (r *reader) Rollback() error { return errNotYours }

@@ -1,0 +1,123 @@
+package txn
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+
+	"github.com/auth19/idem/core/store"
+)
+
+// sqliteFile is this process's hold on an SQLite file. SQLite has one writer, and a writer that waits for the lock of the
+// file may wait in vain, so writers take turns here. The attempts that are running are listed here, because their rows
+// cannot be seen before COMMIT, and a repeat has to be told at once. Both work in one process only, so a lock keeps others
+// out. It is nil on PostgreSQL, where the database does all this.
+type sqliteFile struct {
+	writer chan struct{} // holds a token while a transaction writes
+	owner  *sql.Conn     // holds the lock; nil for a database in memory
+	lock   ownerFile
+	closed sync.Once
+
+	mu      sync.Mutex
+	running map[store.ID]store.Owner
+}
+
+// mainFile asks for the path of the database file; it is empty for a database in memory.
+const mainFile = "SELECT file FROM pragma_database_list WHERE name = 'main'"
+
+func newSQLiteFile() *sqliteFile {
+	return &sqliteFile{writer: make(chan struct{}, 1), running: make(map[store.ID]store.Owner)}
+}
+
+// Own takes the file of the pool for this process. A connection of its own holds the lock of the owner file.
+func (f *sqliteFile) Own(pool *sql.DB) error {
+	if f == nil {
+		return nil
+	}
+	ctx := context.Background()
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("idem: gormstore.New: open the SQLite file: %w", err)
+	}
+	var file string
+	err = conn.QueryRowContext(ctx, mainFile).Scan(&file)
+	if err == nil && file == "" {
+		return conn.Close()
+	}
+	if err == nil { // a file that is in use is refused at once
+		_, err = conn.ExecContext(ctx, "PRAGMA busy_timeout = 0")
+	}
+	if err != nil {
+		Discard(conn)
+		return fmt.Errorf("idem: gormstore.New: open the SQLite file: %w", err)
+	}
+	lock := ownerFile(file + ownerSuffix)
+	if err := lock.lock(ctx, conn); err != nil {
+		Discard(conn)
+		return lock.refused(err)
+	}
+	f.owner, f.lock = conn, lock
+	return nil
+}
+
+// Close gives the file back, once: later the lock file may be that of another store.
+func (f *sqliteFile) Close() error {
+	if f == nil {
+		return nil
+	}
+	f.closed.Do(func() {
+		if f.owner != nil {
+			f.lock.remove()
+			Discard(f.owner)
+		}
+	})
+	return nil
+}
+
+func (f *sqliteFile) lockWriter(ctx context.Context) error {
+	select {
+	case f.writer <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: SQLite has one writer, and it is busy: %w", store.ErrCrowded, ctx.Err())
+	}
+}
+
+func (f *sqliteFile) unlockWriter() { <-f.writer }
+
+func (f *sqliteFile) IsRunning(id store.ID) bool {
+	if f == nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, running := f.running[id]
+	return running
+}
+
+// Reserve makes an attempt the one of id in this process; false if there is one already.
+func (f *sqliteFile) Reserve(id store.ID, attempt store.Owner) bool {
+	if f == nil {
+		return true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, running := f.running[id]; running {
+		return false
+	}
+	f.running[id] = attempt
+	return true
+}
+
+// Unreserve gives back what the attempt has reserved. Done twice, it must not take the id from the next attempt.
+func (f *sqliteFile) Unreserve(id store.ID, attempt store.Owner) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.running[id] == attempt {
+		delete(f.running, id)
+	}
+}

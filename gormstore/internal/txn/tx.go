@@ -1,0 +1,360 @@
+package txn
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/sqltext"
+)
+
+// Tx is a transaction with an app's statements in it. It has its own connection, on which the store itself sends BEGIN
+// and COMMIT. It does not use the transactions of database/sql, because a context can cancel their COMMIT, and this
+// COMMIT is never cancelled.
+type Tx struct {
+	DB    *Database
+	Conn  *conn
+	Entry entry
+	Mark  Mark        // PostgreSQL
+	asked atomic.Bool // the handler has asked for the transaction
+
+	Release func() // gives back its place in the pool, or SQLite's writer
+
+	ending  sync.Mutex // held while the transaction ends: Commit, Rollback or the deadline
+	ended   bool
+	checked bool  // SQLite: the savepoint was there, see stillOpen
+	Gone    bool  // PostgreSQL: the last statement has found another transaction
+	lost    error // why it is not known which rows were committed: see undo
+	Steps   int   // that have written in it, of a Resume attempt
+}
+
+const (
+	SetSavepoint    = "SAVEPOINT " + sqltext.Savepoint
+	BackToSavepoint = "ROLLBACK TO SAVEPOINT " + sqltext.Savepoint
+)
+
+// entry is what a transaction writes besides the app's rows: the answer of an attempt, the result of a step, the marker of a
+// message. It shows afterwards whether the transaction has committed.
+type entry interface {
+	// Lock is the advisory lock that the transaction holds; PostgreSQL.
+	Lock() int64
+	// Trace is a query that finds a row for as long as the transaction is open; SQLite.
+	Trace() (name Statement, args []any)
+	// Committed reports whether the entry is there, once the transaction has ended.
+	Committed(ctx context.Context, q Querier) (bool, error)
+	// Lose records, in another transaction, that it is not known which rows of this one were committed. If the entry was
+	// undone, it is written again. If there is another transaction's entry now, that entry stays. left is how long the
+	// handler may still run.
+	Lose(ctx context.Context, q Querier, left time.Duration) error
+	// Leave releases what was reserved for the transaction in this process.
+	Leave()
+}
+
+func (d *Database) NewTx(own *sql.Conn, e entry) *Tx {
+	t := &Tx{DB: d, Entry: e, Release: d.LeaveAttempt}
+	t.Conn = &conn{SQL: own, db: d, alive: t.alive, onEnded: t.loseEarly, guarded: guardedConns(own)}
+	return t
+}
+
+// Open opens a transaction for e on a connection of the pool. begin sends BEGIN, and what belongs to it.
+func (d *Database) Open(ctx context.Context, e entry, begin func(t *Tx) error) (*Tx, error) {
+	own, err := d.Pool.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := d.NewTx(own, e)
+	if err := begin(t); err != nil {
+		t.Conn.end()
+		Rollback(own)
+		return nil, err
+	}
+	return t, nil
+}
+
+// During makes ctx the handler's.
+func (t *Tx) During(ctx context.Context) { t.Conn.attempt = ctx }
+
+// Use returns the connection for statements of the handler's transaction.
+func (t *Tx) Use() *conn {
+	t.asked.Store(true)
+	return t.Conn
+}
+
+// alive reports on SQLite whether the transaction is still open: the row that it has written first can be seen nowhere else.
+func (t *Tx) alive(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, EndTimeout)
+	defer cancel()
+	name, args := t.Entry.Trace()
+	var one int
+	return t.DB.QueryRow(ctx, t.Conn.SQL, name, args...).Scan(&one) == nil
+}
+
+// holdsWriter reports that SQLite's one writer is the transaction's.
+func (t *Tx) holdsWriter() bool {
+	t.Conn.mu.RLock()
+	defer t.Conn.mu.RUnlock()
+	return t.DB.File != nil && !t.Conn.over
+}
+
+// end ends the handler's access and runs fn, once. Later calls get errOver.
+func (t *Tx) end(fn func() error) error {
+	t.ending.Lock()
+	defer t.ending.Unlock()
+	if t.ended {
+		return errOver
+	}
+	t.ended = true
+	t.Conn.end()
+	return fn()
+}
+
+// leave releases what the transaction holds in this process. First the connection must be closed, or its transaction
+// ended.
+func (t *Tx) leave() {
+	t.Entry.Leave()
+	t.Release()
+}
+
+// undo rolls back and leaves. It fails with store.ErrEnded if the handler has ended the transaction itself: the handler's
+// rows may have been committed.
+func (t *Tx) undo() error {
+	if !t.rollback() {
+		t.lost = t.lose()
+	}
+	t.leave()
+	return t.lost
+}
+
+// SQLSTATEs of PostgreSQL.
+const (
+	nothingRecorded = "22012" // of recordAnswer, recordOver and recordStep: a division by zero
+	recordedBefore  = "23505" // of recordAnswer: a unique violation
+	notOurs         = "22P02" // of recordAnswer, recordOver and asBegun: not an integer
+	clockOutside    = "22003" // of recordRunning and sealRunning: no integer is so large
+	aborted         = "25P02"
+	noSavepoint     = "3B001"
+	queryCanceled   = "57014"
+)
+
+// rollback ends the transaction and gives its connection back. It returns false if the handler has ended it before.
+func (t *Tx) rollback() (ours bool) {
+	ctx, cancel := Ending()
+	defer cancel()
+	if t.DB.Dialect == SQLite {
+		if ours = t.checked || t.oursSQLite(ctx); ctx.Err() != nil {
+			Discard(t.Conn.SQL)
+		} else {
+			Rollback(t.Conn.SQL)
+		}
+		return ours
+	}
+	ours, err := t.RollbackPostgres(ctx)
+	if err != nil {
+		Discard(t.Conn.SQL)
+	} else {
+		t.Conn.giveBack()
+	}
+	return ours
+}
+
+// RollbackPostgres ends the transaction. It returns false if the handler has ended it before; then it ends the one that the
+// handler has begun, if there is one. After an error the connection must be closed.
+//
+// In a transaction that has failed nothing can be read. There the server's status after each of the handler's statements is
+// the proof that it was never ended. Where the driver does not show it, the library's savepoint is: only the transaction
+// that was begun has it.
+func (t *Tx) RollbackPostgres(ctx context.Context) (ours bool, err error) {
+	own := t.Conn.SQL
+	ours = !t.Gone && !t.Conn.ended.Load()
+	if ours && Status(own) != Failed {
+		check, err := t.DB.Call(ctx, own, AsBegun, []any{new(int)}, t.Mark.Args()...)
+		if err == nil {
+			_, err = Send(ctx, own, check, Call{Text: "ROLLBACK"})
+		}
+		switch state := SQLState(err); {
+		case err == nil:
+			return true, nil
+		case state == "": // broken, or busy
+			return true, err
+		case state == notOurs:
+			ours = false
+		case state == aborted && Status(own) == Unknown:
+			_, missing := own.ExecContext(ctx, BackToSavepoint)
+			ours = SQLState(missing) != noSavepoint
+		}
+	}
+	_, err = own.ExecContext(ctx, "ROLLBACK")
+	return ours, err
+}
+
+// oursSQLite reports whether the library's savepoint is there, or SQLite itself has ended the transaction after the error of
+// a statement: nothing was sent after that.
+func (t *Tx) oursSQLite(ctx context.Context) bool {
+	_, err := t.Conn.SQL.ExecContext(ctx, BackToSavepoint)
+	if err == nil || ctx.Err() != nil { // a busy connection is closed
+		return true
+	}
+	return t.Conn.mayHaveFailed() && !t.alive(ctx)
+}
+
+// lose records that it is not known which rows were committed. It tries for endPatience: if the entry was undone, the key is
+// free until lose succeeds.
+func (t *Tx) lose() error {
+	ctx, cancel := context.WithTimeout(context.Background(), EndPatience)
+	defer cancel()
+	var err error
+	recorded := Again(ctx, Long, func(int) bool {
+		err = t.DB.transact(ctx, func(q Querier) error { return t.Entry.Lose(ctx, q, 0) })
+		return err == nil
+	})
+	if !recorded {
+		return fmt.Errorf("%w; and it could not be recorded: %w", store.ErrEnded, err)
+	}
+	return store.ErrEnded
+}
+
+// loseEarly is lose while the handler is still at work: a repeat, or the end of the process, must not find a free key. It
+// tries once, because the end of the attempt does the rest.
+func (t *Tx) loseEarly(ctx context.Context) {
+	var left time.Duration
+	if deadline, ok := ctx.Deadline(); ok {
+		left = max(0, time.Until(deadline))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.DefaultClaimTimeout)
+	defer cancel()
+	_ = t.DB.transact(ctx, func(q Querier) error { return t.Entry.Lose(ctx, q, left) })
+}
+
+// Rollback implements [store.Tx].
+func (t *Tx) Rollback() error {
+	if _ = t.end(t.undo); t.lost != nil { // by this call, or the one that ended it
+		return t.lost
+	}
+	if retryable := t.Conn.failure(); retryable != nil {
+		return fmt.Errorf("%w: %w", store.ErrRetryable, retryable)
+	}
+	return nil
+}
+
+// Run does the rest of a transaction that has begun: work, the last message.
+func (t *Tx) Run(
+	ctx context.Context, work func(tx *gorm.DB) error, last func(ctx context.Context) (LastCalls, error),
+) error {
+	defer func() { _ = t.Rollback() }() // an error, a panic; does nothing after the end
+
+	// The deadline and a lost lease end the transaction even if work does not look at its context.
+	stop := context.AfterFunc(ctx, func() { _ = t.Rollback() })
+	defer stop()
+	bound := t.Bind(ctx)
+	if err := work(t.DB.session(bound, t.Conn)); err != nil {
+		switch ended := t.Rollback(); {
+		case errors.Is(ended, store.ErrEnded):
+			err = fmt.Errorf("%w: %w", ended, err)
+		case ended != nil && !errors.Is(err, store.ErrRetryable):
+			err = fmt.Errorf("%w: %w", store.ErrRetryable, err)
+		}
+		return err
+	}
+	if !stop() {
+		return context.Cause(ctx)
+	}
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), EndPatience)
+	defer cancel()
+	return t.Finish(patience, func() (LastCalls, error) { return last(patience) })
+}
+
+// EndPatience is how long the store waits for the end of a step's or a message's transaction.
+const EndPatience = 10 * time.Second
+
+// Finish sends the last message, or rolls back.
+func (t *Tx) Finish(ctx context.Context, last func() (LastCalls, error)) error {
+	return t.end(func() error {
+		err := t.failed(ctx)
+		var calls LastCalls
+		if err == nil {
+			calls, err = last()
+		}
+		if err != nil {
+			return cmp.Or(t.undo(), err)
+		}
+		return t.commit(ctx, calls)
+	})
+}
+
+// failed returns the error after which nothing may commit: of the handler's statements, or of a message that has joined
+// the transaction. The marker of a message that is still being processed must not commit without the rest of its rows.
+func (t *Tx) failed(ctx context.Context) error {
+	if t.Conn.ended.Load() {
+		return store.ErrEnded
+	}
+	if retryable := t.Conn.failure(); retryable != nil {
+		return fmt.Errorf("%w: %w", store.ErrRetryable, retryable)
+	}
+	if t.Conn.message.Load() != nil { // no more statements are admitted: the message has no end
+		return fmt.Errorf("%w: %w", store.ErrAborted, errUnfinished)
+	}
+	if t.DB.Dialect == SQLite && !t.alive(ctx) {
+		return fmt.Errorf("%w: %w", store.ErrAborted, errLost)
+	}
+	return nil
+}
+
+// FailedStep returns why the segment of a step cannot commit. A failed statement dooms it, unless the handler has undone the
+// statement with a savepoint.
+func (t *Tx) FailedStep(ctx context.Context) error {
+	if err := t.failed(ctx); err != nil {
+		return err
+	}
+	if err := t.Conn.Distress(false); err != nil {
+		return err
+	}
+	if err := t.Conn.standing(); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrAborted, err)
+	}
+	return nil
+}
+
+var errUnfinished = errors.New("idem: gormstore: a message was still being processed in the transaction when it ended; wait " +
+	"for Inbox.Process before the handler returns")
+
+// StillOpen fails on SQLite unless the transaction is the one that was begun: only that one has the savepoint. On PostgreSQL
+// the last message itself checks that.
+func (t *Tx) StillOpen(ctx context.Context) error {
+	_, err := t.Conn.SQL.ExecContext(ctx, "RELEASE SAVEPOINT "+sqltext.Savepoint)
+	t.checked = err == nil
+	if err != nil {
+		return NotCommitted(err)
+	}
+	return nil
+}
+
+// CommitOnly is the last message of a transaction whose entry was written first. It fails in a transaction that a failed
+// statement has aborted: there COMMIT would roll back without an error.
+func (t *Tx) CommitOnly(ctx context.Context) (LastCalls, error) {
+	if t.DB.Dialect == SQLite {
+		return Committing(), t.StillOpen(ctx)
+	}
+	check, err := t.DB.Call(ctx, t.Conn.SQL, AsBegun, []any{new(int)}, t.Mark.Args()...)
+	if err != nil {
+		return LastCalls{}, err
+	}
+	return t.Restored(ctx, check)
+}
+
+// Restored returns calls and COMMIT, after the settings that the handler may have changed are as they were. They are
+// restored first: a driver may prepare the message's statements before it sends it, and for that the role must be the
+// library's.
+func (t *Tx) Restored(ctx context.Context, calls ...Call) (LastCalls, error) {
+	if err := t.Conn.restoreSettings(ctx); err != nil {
+		return LastCalls{}, NotCommitted(err)
+	}
+	return Committing(calls...), nil
+}

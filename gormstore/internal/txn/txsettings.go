@@ -1,0 +1,49 @@
+package txn
+
+import "context"
+
+// A handler may change the settings of its transaction, with SET LOCAL ROLE for a tenant's rows for instance. What the
+// library writes at the end needs the settings of the begin.
+//
+// The transaction's first statement reads synchronous_commit. It ignores "off", which an earlier user may have left on the
+// connection. The last statement restores it: see mark.go.
+//
+// The role and the search path are read before the first statement that may change them, and restored by a statement of
+// their own: a handler that changes neither costs nothing. Where a trigger or a function changes the role unseen, the last
+// statement fails, and everything is rolled back.
+
+// settings are the other settings that the library's statements depend on.
+type settings struct{ session, role, searchPath string }
+
+// keepSettings reads the settings before the first statement that may change them.
+func (c *conn) keepSettings(ctx context.Context) error {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	if c.settings != nil {
+		return nil
+	}
+	var s settings
+	err := c.db.QueryRow(c.within(ctx), c.SQL, readSettings).Scan(&s.session, &s.role, &s.searchPath)
+	if err == nil {
+		c.settings = &s
+	}
+	c.failures.note(c.db.Dialect, err)
+	return err
+}
+
+// Kept returns the settings that keepSettings has read; nil if no statement may have changed them.
+func (c *conn) Kept() *settings {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	return c.settings
+}
+
+// restoreSettings restores the settings that a handler may have changed.
+func (c *conn) restoreSettings(ctx context.Context) error {
+	s := c.Kept()
+	if s == nil {
+		return nil
+	}
+	_, err := c.db.Exec(ctx, c.SQL, setSettings, s.session, s.role, s.searchPath)
+	return err
+}

@@ -1,0 +1,234 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core/intents"
+	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/internal/txn"
+)
+
+// Journal keeps the intents of an app that calls other services, in the table idempotency_intent of the app's own
+// database. So a caller that was killed repeats its call with the same key. Any number of processes may use it. It is for
+// an app as a client, and is independent of the records of requests that the app answers.
+type Journal struct {
+	db       *txn.Database
+	secret   *intents.Secret  // nil: keys are random
+	now      func() time.Time // this process's clock
+	database atomic.Pointer[string]
+
+	validated txn.Validated
+}
+
+var _ intents.Journal = (*Journal)(nil)
+
+// Option changes a journal.
+type Option func(*Journal)
+
+// KeysOf derives the keys of new intents from their names and a secret, instead of making them at random. If the journal
+// was lost, restored from a backup or swept, an intent that comes again gets its old key. The provider recognises the key
+// as long as it keeps keys.
+//
+// This has two costs. An intent's name can be used only once: for the provider, a name that comes again is the same
+// command. And the outcome of every intent is uncertain from its first attempt until there is an answer, because the
+// journal cannot show that a key was never used.
+//
+// All processes of a journal need the same secret, for ever. An intent that already has a key keeps it.
+func KeysOf(secret *intents.Secret) Option { return func(j *Journal) { j.secret = secret } }
+
+// New returns the journal in db, which must have the tables of [gormstore.Migrate]. If db also gets a store, call New first:
+// the journal then shares SQLite's one writer with the store. Errors: as for [gormstore.New], except that no file is locked.
+func New(db *gorm.DB, opts ...Option) (*Journal, error) {
+	d, err := txn.Of(db, gormstore.WriteGuard())
+	if err != nil {
+		return nil, fmt.Errorf("idem: journal.New: %w", err)
+	}
+	j := &Journal{db: d, now: time.Now}
+	for _, opt := range opts {
+		opt(j)
+	}
+	// The name of the database is asked for now, because later the callers' transactions may hold all connections of the
+	// pool. If this fails, it is asked for again.
+	_, _ = j.ownDatabase(context.Background())
+	_ = j.check(context.Background())
+	return j, nil
+}
+
+// keyOf makes the key of a new intent.
+func (j *Journal) keyOf(intent string) string {
+	if j.secret != nil {
+		return j.secret.Key(intent)
+	}
+	return intents.NewKey()
+}
+
+// Begin implements [intents.Journal], in one statement.
+func (j *Journal) Begin(ctx context.Context, e intents.Entry) (intents.Entry, error) {
+	if err := j.check(ctx); err != nil {
+		return intents.Entry{}, err
+	}
+	var version, sum, by any // NULL
+	brought := e.Key != ""
+	if e.Command.Version != 0 {
+		version, sum = e.Command.Version, e.Command.Sum[:]
+	}
+	// Whoever writes begun_by first knows that nothing was sent before. The caller that brings its own key takes that place,
+	// also without a command: nobody knows what was sent with the key.
+	if version != nil || brought {
+		by = []byte(rand.Text())
+	}
+	if !brought {
+		e.Key = j.keyOf(e.Intent)
+	}
+	var found intentRow
+	err := j.db.Write(ctx, func(q txn.Querier) error {
+		var at txn.Server
+		row := j.db.QueryRow(ctx, q, beginIntent, e.Intent, e.Key, version, sum, by)
+		if j.db.Dialect == txn.SQLite {
+			return found.scan(row.Scan)
+		}
+		if err := found.scan(func(into ...any) error { return row.Scan(append(into, &at.PID, &at.Started)...) }); err != nil {
+			return err
+		}
+		return j.db.ConfirmWritten(ctx, at)
+	})
+	if err != nil {
+		return intents.Entry{}, journalError(err)
+	}
+	// First means that the key was never sent before. That cannot be known if the caller brought its own key, or if keys are
+	// derived, because the journal may have been lost.
+	found.First = by != nil && bytes.Equal(found.begunBy, by.([]byte)) && !brought && j.secret == nil
+	return found.Entry, nil
+}
+
+// Find implements [intents.Journal].
+func (j *Journal) Find(ctx context.Context, intent string) (intents.Entry, bool, error) {
+	var found intentRow
+	err := found.scan(j.db.QueryRow(ctx, j.db.Pool, findIntent, intent).Scan)
+	if !errors.Is(err, sql.ErrNoRows) {
+		return found.Entry, err == nil, journalError(err)
+	}
+	would := intents.Entry{Intent: intent}
+	if j.secret != nil {
+		would.Key = j.secret.Key(intent)
+	}
+	return would, false, nil
+}
+
+// End implements [intents.Journal].
+func (j *Journal) End(ctx context.Context, intent string) error {
+	return journalError(j.db.Write(ctx, func(q txn.Querier) error {
+		_, err := j.db.Exec(ctx, q, endIntent, intent)
+		return err
+	}))
+}
+
+// Pending lists the intents without a definite answer, sorted by name. A restarted caller has to send these, perhaps
+// again, with requests that it makes from its own rows. after is the last name of the page before, "" for the first page.
+func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries []intents.Entry, err error) {
+	err = j.db.Each(ctx, j.db.Pool, pendingIntents, func(scan func(...any) error) error {
+		var row intentRow
+		err := row.scan(scan)
+		entries = append(entries, row.Entry)
+		return err
+	}, after, limit)
+	return entries, journalError(err)
+}
+
+// journalSkew is how far the clocks may be apart when a journal is swept, as the default of core.Config.MaxClockSkew (T-5).
+const journalSkew = time.Hour
+
+// MinKeep is the shortest time for which an intent that has ended is kept: 24 h.
+const MinKeep = 24 * time.Hour
+
+// Sweep deletes at most limit intents that ended longer than keep ago, and returns how many. It never deletes a pending
+// intent. If a deleted intent comes again, it is new and gets a new key (with [KeysOf] the old one). So keep is how long
+// a caller may repeat an intent that has ended. Less than [MinKeep] is an error. The app decides when to call
+// Sweep; all instances may call it at once.
+func (j *Journal) Sweep(ctx context.Context, keep time.Duration, limit int) (n int, err error) {
+	if keep < MinKeep {
+		return 0, fmt.Errorf("idem: journal.Journal.Sweep: keep is %v; use at least %v", keep, MinKeep)
+	}
+	now := j.now()
+	w := store.Window{From: now.Add(-journalSkew), To: now.Add(journalSkew)}
+	err = j.db.InTx(ctx, func(q txn.Querier) error {
+		if _, err := j.db.ClockWithin(ctx, q, w); err != nil {
+			return err
+		}
+		removed, err := j.db.Exec(ctx, q, forgetIntents, limit, txn.Micros(w.From), txn.Latest(w), keep.Microseconds())
+		n = int(removed)
+		return err
+	})
+	if err != nil {
+		return 0, journalError(err)
+	}
+	return n, nil
+}
+
+// intentRow is a row of the journal.
+type intentRow struct {
+	intents.Entry
+	begunBy []byte
+}
+
+func (r *intentRow) scan(scan func(...any) error) error {
+	var version sql.NullInt16
+	var sum []byte
+	var begun, now txn.Instant
+	var ended txn.Flag
+	if err := scan(&r.Intent, &r.Key, &version, &sum, &begun, &r.begunBy, &ended, &now); err != nil {
+		return err
+	}
+	r.Command.Version, r.Ended = version.Int16, bool(ended)
+	if copy(r.Command.Sum[:], sum) != len(r.Command.Sum) && version.Valid {
+		return fmt.Errorf("idem: journal: the intent %q has a command hash of %d bytes", r.Intent, len(sum))
+	}
+	if !begun.IsZero() {
+		r.Age = max(0, now.Sub(begun.Time))
+	}
+	return nil
+}
+
+func journalError(err error) error {
+	if err != nil && txn.NoSuchTable(err) {
+		return fmt.Errorf("idem: journal: the table idempotency_intent is missing: run gormstore.Migrate: %w", err)
+	}
+	return err
+}
+
+// journalRights are those of a client, without its Sweep.
+var journalRights = txn.Rights{"idempotency_intent": "SELECT, INSERT, UPDATE"}
+
+// Validate checks that the server and the table keep the intents, and that the role has the rights that a journal needs
+// (F-5): an intent that a crash loses gets another key, and its command is carried out twice. One error names everything
+// that is wrong. Call it when the app starts; Plan and Begin refuse what Validate refuses.
+func (j *Journal) Validate(ctx context.Context) error {
+	return j.db.Validate(ctx, journalRights)
+}
+
+// check runs Validate until it has passed once.
+func (j *Journal) check(ctx context.Context) error {
+	return j.validated.Once(ctx, j.db, journalRights)
+}
+
+// The statements, in txn/statements/*/intents.sql.
+const (
+	beginIntent    txn.Statement = "beginIntent"
+	findIntent     txn.Statement = "findIntent"
+	endIntent      txn.Statement = "endIntent"
+	pendingIntents txn.Statement = "pendingIntents"
+	forgetIntents  txn.Statement = "forgetIntents"
+	whichDatabase  txn.Statement = "whichDatabase"
+	planIntent     txn.Statement = "planIntent"
+	doneIntent     txn.Statement = "doneIntent"
+)
