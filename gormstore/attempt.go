@@ -24,7 +24,9 @@ func completionArgs(c store.Completion) ([]any, error) {
 
 // owned runs a statement that changes a record only for its current owner. If the statement changes nothing, same reports
 // whether an earlier try of the same statement has changed the record. If not, the error is ErrStale.
-func (s *Store) owned(ctx context.Context, t store.Ticket, same func(store.Record) bool, name txn.Statement, args ...any) error {
+func (s *Store) owned(
+	ctx context.Context, t store.Ticket, same func(store.Record) bool, name txn.Statement, args ...any,
+) error {
 	return s.db.Write(ctx, func(q txn.Querier) error {
 		if changed, err := s.change(ctx, q, name, append(ownedBy(t), args...)); err != nil || changed {
 			return err

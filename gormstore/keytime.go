@@ -147,7 +147,8 @@ func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Tim
 			return err
 		}
 		// A route that has not dropped a record yet has no floor of its own. It needs one when it leaves TimedKey.
-		_, err := s.db.Exec(ctx, q, raiseAgedFloors, agePrefix+hex.EncodeToString(service)+"/%", floorPrefix, value, len(agePrefix))
+		_, err := s.db.Exec(ctx, q, raiseAgedFloors,
+			agePrefix+hex.EncodeToString(service)+"/%", floorPrefix, value, len(agePrefix))
 		return err
 	})
 }
@@ -211,7 +212,9 @@ func (s *Store) raiseOnLeaving(ctx context.Context, q txn.Querier, ofRoute strin
 }
 
 // readAge reads a kept age; the zero value if there is none.
-func (s *Store) readAge(ctx context.Context, q txn.Querier, statement txn.Statement, name string) (kept store.AgeLimit, err error) {
+func (s *Store) readAge(
+	ctx context.Context, q txn.Querier, statement txn.Statement, name string,
+) (kept store.AgeLimit, err error) {
 	var value string
 	err = s.db.QueryRow(ctx, q, statement, name).Scan(&value)
 	if errors.Is(err, sql.ErrNoRows) {

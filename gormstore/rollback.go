@@ -63,7 +63,8 @@ func (s *Store) beginFirst(ctx context.Context, c store.Claim) (t *txn.Tx, claim
 }
 
 func (s *Store) enterAndBegin(ctx context.Context, c store.Claim) (t *txn.Tx, claimed store.Claimed, err error) {
-	if claimed, err := s.db.EnterOrLook(ctx, func(ctx context.Context) (store.Claimed, error) { return s.peek(ctx, c) }); err != nil || txn.IsThere(claimed) {
+	look := func(ctx context.Context) (store.Claimed, error) { return s.peek(ctx, c) }
+	if claimed, err := s.db.EnterOrLook(ctx, look); err != nil || txn.IsThere(claimed) {
 		return nil, claimed, err
 	}
 	var open *sql.Conn
@@ -113,7 +114,7 @@ func (s *Store) begin(ctx context.Context, c store.Claim) (t *txn.Tx, open *sql.
 		return t, nil, claimed, err
 	}
 	t, locked, claimed, err := s.lockAndLook(ctx, own, c)
-	if err == nil && txn.IsThere(claimed) && !locked { // with the lock, the ROLLBACK comes first: no repeat may find the key taken
+	if err == nil && txn.IsThere(claimed) && !locked { // with the lock, ROLLBACK comes first: no repeat may find the key taken
 		open = own
 	}
 	return t, open, claimed, err

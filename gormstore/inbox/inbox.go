@@ -1,3 +1,6 @@
+// Package inbox lets a consumer of messages process each message once, however often the broker delivers it: the marker of a
+// message commits with the rows that its processing writes. It works with any broker, and with the events of webhooks;
+// watermillidem connects it with Watermill. Its tables are those of [gormstore.Migrate].
 package inbox
 
 import (
@@ -90,9 +93,9 @@ type Inbox struct {
 	validated txn.Validated
 }
 
-// New returns an inbox on db, which must have the tables of [gormstore.Migrate]. If db also gets a store, call New first, so
-// that the inbox shares SQLite's writer and the connections with the store. The error names everything that is wrong with
-// the configuration.
+// New returns an inbox on db, which must have the tables of [gormstore.Migrate]. If db also gets a store, call
+// gormstore.New first, so that the inbox shares SQLite's writer and the connections with the store. The error names
+// everything that is wrong with the configuration.
 func New(db *gorm.DB, cfg Config) (*Inbox, error) {
 	if cfg.Keep == 0 {
 		cfg.Keep = max(DefaultKeep, cfg.BrokerRetention)
@@ -154,8 +157,8 @@ func (i *Inbox) handledBy(m Message) error {
 }
 
 // Process runs fn once for a message and consumer group. What fn writes through tx commits together with the message's
-// marker, or neither is there. tx.Statement.Context is the context for repositories: [gormstore.Tx] finds the transaction there,
-// and the write guard refuses writes that go past it.
+// marker, or neither is there. tx.Statement.Context is the context for repositories: [gormstore.Tx] finds the transaction
+// there, and the write guard refuses writes that go past it.
 //
 // nil means that the message was processed, now or before: acknowledge it. fn ran only if it was processed now.
 //
@@ -169,18 +172,18 @@ func (i *Inbox) handledBy(m Message) error {
 //
 // A message whose ctx ends is rolled back, even if fn does not look at ctx. COMMIT itself is never cancelled.
 //
-// With the context of a Rollback handler, a [gormstore.Step] or another inbox, the message joins that transaction. Then the message
-// is processed only when that transaction has committed, and after an error only the message's own rows are undone. Messages
-// join one after the other. A transaction that ends while a message is still being processed is rolled back. In an
-// attempt without a transaction (Park, or Resume outside a step) the error is [gormstore.ErrOutsideTransaction]. With [gormstore.Outside] the
-// message gets a transaction of its own there.
+// With the context of a Rollback handler, a [gormstore.Step] or another inbox, the message joins that transaction. Then
+// the message is processed only when that transaction has committed, and after an error only the message's own rows are
+// undone. Messages join one after the other. A transaction that ends while a message is still being processed is rolled
+// back. In an attempt without a transaction (Park, or Resume outside a step) the error is
+// [gormstore.ErrOutsideTransaction]. With [gormstore.Outside] the message gets a transaction of its own there.
 func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) error) error {
 	if err := errors.Join(m.validate(), i.handledBy(m)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, i.cfg.Deadline, errSlowMessage)
 	defer cancel()
-	if err := i.validated.Once(ctx, i.db, inboxRights); err != nil {
+	if err := i.validated.Once(ctx, i.db, rights); err != nil {
 		return err
 	}
 	mk := i.marker(m)
@@ -205,9 +208,7 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 	return nil
 }
 
-var (
-	errSlowMessage = fmt.Errorf("idem: inbox.Config.Deadline is over: %w", context.DeadlineExceeded)
-)
+var errSlowMessage = fmt.Errorf("idem: inbox.Config.Deadline is over: %w", context.DeadlineExceeded)
 
 // Message is one delivery of a message.
 type Message struct {
@@ -262,9 +263,9 @@ func (m Message) validate() error {
 	return nil
 }
 
-// inboxRights are those of a consumer. It may have to write a marker again that was undone (loseMarker), and it raises the
+// rights are those of a consumer. It may have to write a marker again that was undone (loseMarker), and it raises the
 // floor when it refuses a message that is too old (raiseFloor).
-var inboxRights = txn.Rights{
+var rights = txn.Rights{
 	"processed_message":       "SELECT, INSERT, UPDATE",
 	"processed_message_floor": "SELECT, INSERT, UPDATE",
 }
@@ -273,5 +274,5 @@ var inboxRights = txn.Rights{
 // consumer needs: without UPDATE it could never acknowledge a duplicate (F-5). One error names everything that is wrong.
 // Call it when the consumer starts; Process refuses what Validate refuses.
 func (i *Inbox) Validate(ctx context.Context) error {
-	return i.db.Validate(ctx, inboxRights)
+	return i.db.Validate(ctx, rights)
 }

@@ -24,7 +24,7 @@ func (i *Inbox) around(ctx context.Context) (*txn.Binding, error) {
 		b.MarkAsked()
 		return b, nil
 	case b != nil && b.Tx != nil && !outside:
-		return nil, fmt.Errorf("idem: inbox.Inbox.Process: the inbox has another database than the transaction around "+
+		return nil, fmt.Errorf("idem: inbox: Process: the inbox has another database than the transaction around "+
 			"it: %w", gormstore.ErrOutsideTransaction)
 	case b != nil && b.Tx == nil: // a unit test: WithTx
 		if _, transaction := b.Raw.(gorm.TxCommitter); transaction {
@@ -32,7 +32,7 @@ func (i *Inbox) around(ctx context.Context) (*txn.Binding, error) {
 		}
 	case b == nil && !outside:
 		if _, inside := core.Operation(ctx); inside {
-			return nil, fmt.Errorf("idem: inbox.Inbox.Process: this attempt has no transaction that the message could "+
+			return nil, fmt.Errorf("idem: inbox: Process: this attempt has no transaction that the message could "+
 				"join; guard the route with core.Rollback, or call Process in a gormstore.Step with the step's context: %w",
 				gormstore.ErrOutsideTransaction)
 		}

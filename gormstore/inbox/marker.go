@@ -26,7 +26,9 @@ type marker struct {
 }
 
 func (i *Inbox) marker(m Message) marker {
-	mk := marker{db: i.db, group: i.cfg.Group, source: m.Source, message: m.ID, payload: sha256.Sum256(m.Payload), keep: i.cfg.Keep}
+	mk := marker{
+		db: i.db, group: i.cfg.Group, source: m.Source, message: m.ID, payload: sha256.Sum256(m.Payload), keep: i.cfg.Keep,
+	}
 	_, _ = rand.Read(mk.attempt[:]) // never fails
 	if !m.Published.IsZero() {
 		mk.published = sql.NullInt64{Int64: m.Published.UnixMicro(), Valid: true}

@@ -1,3 +1,6 @@
+// Package journal keeps what an app asks of other services, as their client: one key for each intent, in the app's own
+// database. A client that was killed finds its intents there, and repeats its calls with the same keys. Its table is that of
+// [gormstore.Migrate]; core/idemclient sends what it keeps.
 package journal
 
 import (
@@ -46,8 +49,9 @@ type Option func(*Journal)
 // All processes of a journal need the same secret, for ever. An intent that already has a key keeps it.
 func KeysOf(secret *intents.Secret) Option { return func(j *Journal) { j.secret = secret } }
 
-// New returns the journal in db, which must have the tables of [gormstore.Migrate]. If db also gets a store, call New first:
-// the journal then shares SQLite's one writer with the store. Errors: as for [gormstore.New], except that no file is locked.
+// New returns the journal in db, which must have the tables of [gormstore.Migrate]. If db also gets a store, call
+// gormstore.New first: the journal then shares SQLite's one writer with the store. Errors: as for [gormstore.New], except
+// that no file is locked.
 func New(db *gorm.DB, opts ...Option) (*Journal, error) {
 	d, err := txn.Of(db, gormstore.WriteGuard())
 	if err != nil {
@@ -103,7 +107,7 @@ func (j *Journal) Begin(ctx context.Context, e intents.Entry) (intents.Entry, er
 		return j.db.ConfirmWritten(ctx, at)
 	})
 	if err != nil {
-		return intents.Entry{}, journalError(err)
+		return intents.Entry{}, explained(err)
 	}
 	// First means that the key was never sent before. That cannot be known if the caller brought its own key, or if keys are
 	// derived, because the journal may have been lost.
@@ -116,7 +120,7 @@ func (j *Journal) Find(ctx context.Context, intent string) (intents.Entry, bool,
 	var found intentRow
 	err := found.scan(j.db.QueryRow(ctx, j.db.Pool, findIntent, intent).Scan)
 	if !errors.Is(err, sql.ErrNoRows) {
-		return found.Entry, err == nil, journalError(err)
+		return found.Entry, err == nil, explained(err)
 	}
 	would := intents.Entry{Intent: intent}
 	if j.secret != nil {
@@ -127,7 +131,7 @@ func (j *Journal) Find(ctx context.Context, intent string) (intents.Entry, bool,
 
 // End implements [intents.Journal].
 func (j *Journal) End(ctx context.Context, intent string) error {
-	return journalError(j.db.Write(ctx, func(q txn.Querier) error {
+	return explained(j.db.Write(ctx, func(q txn.Querier) error {
 		_, err := j.db.Exec(ctx, q, endIntent, intent)
 		return err
 	}))
@@ -142,11 +146,11 @@ func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries
 		entries = append(entries, row.Entry)
 		return err
 	}, after, limit)
-	return entries, journalError(err)
+	return entries, explained(err)
 }
 
-// journalSkew is how far the clocks may be apart when a journal is swept, as the default of core.Config.MaxClockSkew (T-5).
-const journalSkew = time.Hour
+// skew is how far the clocks may be apart when a journal is swept, as the default of core.Config.MaxClockSkew (T-5).
+const skew = time.Hour
 
 // MinKeep is the shortest time for which an intent that has ended is kept: 24 h.
 const MinKeep = 24 * time.Hour
@@ -157,10 +161,10 @@ const MinKeep = 24 * time.Hour
 // Sweep; all instances may call it at once.
 func (j *Journal) Sweep(ctx context.Context, keep time.Duration, limit int) (n int, err error) {
 	if keep < MinKeep {
-		return 0, fmt.Errorf("idem: journal.Journal.Sweep: keep is %v; use at least %v", keep, MinKeep)
+		return 0, fmt.Errorf("idem: journal: Sweep: keep is %v; use at least %v", keep, MinKeep)
 	}
 	now := j.now()
-	w := store.Window{From: now.Add(-journalSkew), To: now.Add(journalSkew)}
+	w := store.Window{From: now.Add(-skew), To: now.Add(skew)}
 	err = j.db.InTx(ctx, func(q txn.Querier) error {
 		if _, err := j.db.ClockWithin(ctx, q, w); err != nil {
 			return err
@@ -170,7 +174,7 @@ func (j *Journal) Sweep(ctx context.Context, keep time.Duration, limit int) (n i
 		return err
 	})
 	if err != nil {
-		return 0, journalError(err)
+		return 0, explained(err)
 	}
 	return n, nil
 }
@@ -199,26 +203,26 @@ func (r *intentRow) scan(scan func(...any) error) error {
 	return nil
 }
 
-func journalError(err error) error {
+func explained(err error) error {
 	if err != nil && txn.NoSuchTable(err) {
 		return fmt.Errorf("idem: journal: the table idempotency_intent is missing: run gormstore.Migrate: %w", err)
 	}
 	return err
 }
 
-// journalRights are those of a client, without its Sweep.
-var journalRights = txn.Rights{"idempotency_intent": "SELECT, INSERT, UPDATE"}
+// rights are those of a client, without its Sweep.
+var rights = txn.Rights{"idempotency_intent": "SELECT, INSERT, UPDATE"}
 
 // Validate checks that the server and the table keep the intents, and that the role has the rights that a journal needs
 // (F-5): an intent that a crash loses gets another key, and its command is carried out twice. One error names everything
 // that is wrong. Call it when the app starts; Plan and Begin refuse what Validate refuses.
 func (j *Journal) Validate(ctx context.Context) error {
-	return j.db.Validate(ctx, journalRights)
+	return j.db.Validate(ctx, rights)
 }
 
 // check runs Validate until it has passed once.
 func (j *Journal) check(ctx context.Context) error {
-	return j.validated.Once(ctx, j.db, journalRights)
+	return j.validated.Once(ctx, j.db, rights)
 }
 
 // The statements, in txn/statements/*/intents.sql.

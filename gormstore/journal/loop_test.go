@@ -120,8 +120,8 @@ func TestLoopsOfTheExampleAtOnce(t *testing.T) {
 	}
 }
 
-// A process has its command carried out, and loses the answer, while another one ends the intent with a refusal: the bank has
-// freed the key.
+// A process has its command carried out, and loses the answer, while another one ends the intent with a refusal: the bank
+// has freed the key.
 //
 // CONTRACT C-4, C-6
 func TestLoopWhoseAnswerIsLost(t *testing.T) {

@@ -31,7 +31,8 @@ var (
 // Plan writes an intent and its key in the caller's transaction: they commit together with the caller's rows. Send the
 // command after COMMIT; before it, the client would wait for the transaction. A second Plan changes nothing.
 //
-// Errors: intents.ErrNoIntent; tx is not a transaction; [gormstore.ErrOutsideTransaction]; [ErrOtherDatabase]; the database's.
+// Errors: intents.ErrNoIntent; tx is not a transaction; [gormstore.ErrOutsideTransaction]; [ErrOtherDatabase]; the
+// database's.
 func (j *Journal) Plan(tx *gorm.DB, intent string) error {
 	if err := intents.Planned(tx.Statement.Context, intent); err != nil {
 		return err
@@ -58,7 +59,7 @@ func (j *Journal) Done(tx *gorm.DB, intent string) error {
 func (j *Journal) execIn(tx *gorm.DB, name txn.Statement, args ...any) (int64, error) {
 	ctx, conn := tx.Statement.Context, tx.Statement.ConnPool
 	if _, ok := conn.(gorm.TxCommitter); !ok {
-		return 0, errors.New("idem: journal.Journal: the intent must commit with your rows: pass the tx of db.Transaction, " +
+		return 0, errors.New("idem: journal: the intent must commit with your rows: pass the tx of db.Transaction, " +
 			"or gormstore.Tx(ctx)")
 	}
 	if b := txn.BindingFrom(ctx); b != nil && b.Raw != conn && !txn.IsOutside(ctx) {
@@ -74,14 +75,14 @@ func (j *Journal) execIn(tx *gorm.DB, name txn.Statement, args ...any) (int64, e
 		own, err := j.ownDatabase(ctx)
 		switch {
 		case err != nil:
-			return 0, journalError(err)
+			return 0, explained(err)
 		case own == "" && !same(tx.Dialector, j.db.Gorm.Dialector): // SQLite in memory has no name
 			return 0, ErrOtherDatabase
 		}
 		// Past GORM, whose logger would print the key.
 		n, err := j.db.Exec(ctx, conn, name, append([]any{own}, args...)...)
 		if err != nil || n > 0 {
-			return n, journalError(err)
+			return n, explained(err)
 		}
 		var here string
 		if here, err = j.askDatabase(ctx, conn); err != nil || here == own {
@@ -101,7 +102,7 @@ func (j *Journal) ownDatabase(ctx context.Context) (string, error) {
 	defer cancel()
 	own, err := j.askDatabase(ctx, j.db.Pool)
 	if err != nil {
-		return "", fmt.Errorf("idem: journal.Journal: which database the journal is in: %w", err)
+		return "", fmt.Errorf("idem: journal: which database the journal is in: %w", err)
 	}
 	j.database.Store(&own)
 	return own, nil

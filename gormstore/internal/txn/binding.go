@@ -16,7 +16,7 @@ type Binding struct {
 	joined bool // it is that of a message that has joined the transaction
 }
 
-// asked records that the handler has asked for its transaction.
+// MarkAsked records that the handler has asked for its transaction.
 func (b *Binding) MarkAsked() {
 	if b.Tx != nil {
 		b.Tx.asked.Store(true)
@@ -48,11 +48,13 @@ func (t *Tx) Bind(ctx context.Context) context.Context {
 	return context.WithValue(ctx, txKey{}, &Binding{Tx: t, Raw: t.Conn})
 }
 
+// BindingFrom returns the binding that ctx carries; nil: it has none.
 func BindingFrom(ctx context.Context) *Binding {
 	b, _ := ctx.Value(txKey{}).(*Binding)
 	return b
 }
 
+// TxFrom returns the transaction that ctx belongs to; nil: it belongs to none.
 func TxFrom(ctx context.Context) *Tx {
 	if b := BindingFrom(ctx); b != nil {
 		return b.Tx

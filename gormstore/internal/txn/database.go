@@ -20,7 +20,7 @@ type Database struct {
 	Gorm       *gorm.DB // the app's; used only to make the sessions of attempts
 	Pool       *sql.DB  // the primary's pool, below GORM
 	Dialect    *Dialect
-	Statements *statements
+	Statements *Statements
 
 	slots *slots      // PostgreSQL with a limited pool only
 	File  *sqliteFile // SQLite only
@@ -46,8 +46,8 @@ type Options struct {
 	Harmless []string
 }
 
-// newDatabase returns the database of db, and installs the write guard there, gormstore.WriteGuard. It starts nothing, and does not claim the file
-// of SQLite for this process.
+// Open returns the database of db, and installs the write guard there, gormstore.WriteGuard. It starts nothing, and does
+// not claim the file of SQLite for this process.
 func Open(db *gorm.DB, guard gorm.Plugin, o Options) (*Database, error) {
 	of, err := DialectOf(db.Dialector.Name())
 	if err != nil {
@@ -119,7 +119,7 @@ func registered(db *gorm.DB) *Database {
 	return nil
 }
 
-// databaseOf returns the database of db. Where db has none, it registers a new one.
+// Of returns the database of db. Where db has none, it registers a new one.
 func Of(db *gorm.DB, guard gorm.Plugin) (*Database, error) {
 	if d := registered(db); d != nil {
 		return d, nil
@@ -132,7 +132,7 @@ func Of(db *gorm.DB, guard gorm.Plugin) (*Database, error) {
 }
 
 // StatementsOf are those of db's database, whose schema may have been given.
-func StatementsOf(db *gorm.DB, of *Dialect) (*statements, error) {
+func StatementsOf(db *gorm.DB, of *Dialect) (*Statements, error) {
 	if d := registered(db); d != nil {
 		return d.Statements, nil
 	}

@@ -18,6 +18,7 @@ type Dialect struct {
 	Begin       string // opens a transaction that will write
 }
 
+// The databases.
 var (
 	Postgres = &Dialect{Name: "postgres", connections: 2, text: sqltext.Postgres, Begin: "BEGIN"}
 	SQLite   = &Dialect{Name: "sqlite", connections: 3, text: sqltext.SQLite, Begin: "BEGIN IMMEDIATE"}
@@ -32,6 +33,7 @@ func (d *Dialect) TxOptions() *sql.TxOptions {
 	return &sql.TxOptions{Isolation: sql.LevelReadCommitted}
 }
 
+// DialectOf returns the dialect of a GORM dialector of that name.
 func DialectOf(name string) (*Dialect, error) {
 	switch name {
 	case Postgres.Name:

@@ -45,7 +45,7 @@ func (f *failures) undone() {
 	}
 }
 
-// errDistress: an error that no command deserves stands at the end of an attempt.
+// ErrDistress says that an error that no command deserves stands at the end of an attempt.
 var ErrDistress = errors.New("idem: gormstore: a statement has failed with an error that says nothing about the " +
 	"command, so the handler's answer to it is not recorded")
 

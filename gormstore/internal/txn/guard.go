@@ -50,6 +50,7 @@ func NotOutside(ctx context.Context) context.Context {
 // attemptSetting is the setting of sessions that come from Tx; its value is the attempt's connection.
 const attemptSetting = "idem:attempt"
 
+// RefuseOutside refuses a write that goes past the attempt.
 func RefuseOutside(db *gorm.DB) {
 	if refusePrepared(db) {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// txMark is what the first statement of a transaction has read. The server's process and the time of BEGIN say later whether
+// Mark is what the first statement of a transaction has read. The server's process and the time of BEGIN say later whether
 // this is still the transaction that was begun: no statement can change them, and no other transaction has both.
 type Mark struct {
 	pid       uint32  // of the server's process

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// SendBatch implements pgxDBTX. If one text of the batch is refused, nothing of it is sent.
+// SendBatch implements PgxDBTX. If one text of the batch is refused, nothing of it is sent.
 func (p pgxTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	r := &pgxBatch{queue: b.QueuedQueries}
 	r.failed = p.sendBatch(ctx, r)

@@ -12,7 +12,7 @@ import (
 	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
-// newPgxGuard is the guard as a tracer: see gormstore.PgxWriteGuard.
+// PgxGuard is the guard as a tracer: see gormstore.PgxWriteGuard.
 func PgxGuard() pgx.QueryTracer {
 	guarding.Store(true)
 	return pgxGuard{}

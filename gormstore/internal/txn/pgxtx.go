@@ -14,8 +14,8 @@ import (
 	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
-// pgxDBTX is gormstore.PgxDBTX.
-type pgxDBTX interface {
+// PgxDBTX is gormstore.PgxDBTX.
+type PgxDBTX interface {
 	Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
@@ -24,7 +24,7 @@ type pgxDBTX interface {
 }
 
 // PgxFrom returns the transaction that ctx belongs to: see gormstore.PgxTx.
-func PgxFrom(ctx context.Context) (pgxDBTX, bool) {
+func PgxFrom(ctx context.Context) (PgxDBTX, bool) {
 	if b := BindingFrom(ctx); b != nil {
 		switch raw := b.Raw.(type) {
 		case *conn:
@@ -90,7 +90,7 @@ func onPgx[T any](c *conn, fn func(below *pgx.Conn) (T, error)) (result T, err e
 	return result, cmp.Or(err, closed)
 }
 
-// Exec implements pgxDBTX.
+// Exec implements PgxDBTX.
 func (p pgxTx) Exec(ctx context.Context, query string, args ...any) (tag pgconn.CommandTag, err error) {
 	query, args, err = rewritten(ctx, query, args)
 	if err != nil {
@@ -103,7 +103,7 @@ func (p pgxTx) Exec(ctx context.Context, query string, args ...any) (tag pgconn.
 	return tag, err
 }
 
-// Query implements pgxDBTX.
+// Query implements PgxDBTX.
 func (p pgxTx) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
 	rows := &pgxRows{turn: &pgxTurn{}}
 	query, args, err := rewritten(ctx, query, args)
@@ -117,13 +117,13 @@ func (p pgxTx) Query(ctx context.Context, query string, args ...any) (pgx.Rows, 
 	return rows, err
 }
 
-// QueryRow implements pgxDBTX.
+// QueryRow implements PgxDBTX.
 func (p pgxTx) QueryRow(ctx context.Context, query string, args ...any) pgx.Row {
 	rows, _ := p.Query(ctx, query, args...) // it has the error
 	return pgxRow{rows}
 }
 
-// CopyFrom implements pgxDBTX.
+// CopyFrom implements PgxDBTX.
 func (p pgxTx) CopyFrom(
 	ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource,
 ) (n int64, err error) {

@@ -14,7 +14,7 @@ import (
 // too, the store finds none, and does nothing until InSchema says which (F-6).
 
 // find returns the statements. q is asked for the schema if it is not known yet.
-func (s *statements) find(ctx context.Context, q Querier) (*statementTexts, error) {
+func (s *Statements) find(ctx context.Context, q Querier) (*statementTexts, error) {
 	if known := s.known.Load(); known != nil {
 		return known, nil
 	}
@@ -33,7 +33,7 @@ func (s *statements) find(ctx context.Context, q Querier) (*statementTexts, erro
 }
 
 // FindSchema returns the schema as it stands in statements.
-func (s *statements) FindSchema(ctx context.Context, q Querier) (string, error) {
+func (s *Statements) FindSchema(ctx context.Context, q Querier) (string, error) {
 	known, err := s.find(ctx, q)
 	if err != nil {
 		return "", err
@@ -55,17 +55,18 @@ type onPath struct {
 	listed bool // the schema is on the search path
 }
 
-type schemas []onPath
+// Schemas are those of a search path, and others that have the tables.
+type Schemas []onPath
 
 // SearchPath reads the schemas of the search path as it is configured: as RESET would set it, whatever search path or role
 // the app has set on the connection. The other schemas of the database that have the tables follow.
-func SearchPath(ctx context.Context, q Querier) (schemas, error) {
+func SearchPath(ctx context.Context, q Querier) (Schemas, error) {
 	rows, err := q.QueryContext(ctx, configuredPath)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
-	var found schemas
+	var found Schemas
 	for rows.Next() {
 		var p onPath
 		var place sql.NullInt64
@@ -97,7 +98,7 @@ ORDER BY 3 NULLS LAST, 1`
 
 // Home is the schema that has the tables; "" if none has. Tables in another schema are an error, on the search path or not:
 // those of home may be new and empty, for instance after the app's tables were moved, and every key would be free there.
-func (all schemas) Home() (schema string, err error) {
+func (all Schemas) Home() (schema string, err error) {
 	var listed, elsewhere []string
 	for _, place := range all {
 		switch {

@@ -79,12 +79,13 @@ func (c *stepConn) QueryRowContext(ctx context.Context, query string, args ...an
 }
 
 // errStepOver: a step's transaction was kept.
-var errStepOver = errors.New("idem: gormstore: the step is over; write in a step of your own, and do not keep its transaction")
+var errStepOver = errors.New("idem: gormstore: the step is over; write in a step of your own, and do not keep its " +
+	"transaction")
 
 type readerKey struct{}
 
-// reader is how a Resume handler reads outside its steps: in the open segment, so that it sees what its steps have written.
-type reader struct {
+// Reader is how a Resume handler reads outside its steps: in the open segment, so that it sees what its steps have written.
+type Reader struct {
 	DB       *Database
 	Segments attemptSegments
 }
@@ -99,22 +100,23 @@ type attemptSegments interface {
 	HasOpen() bool
 }
 
-var _ dbtx = (*reader)(nil)
+var _ dbtx = (*Reader)(nil)
 
 // WithReader returns the context of a Resume handler outside its steps.
 func WithReader(ctx context.Context, d *Database, of attemptSegments) context.Context {
-	return context.WithValue(ctx, readerKey{}, &reader{d, of})
+	return context.WithValue(ctx, readerKey{}, &Reader{d, of})
 }
 
 // Session reads with GORM.
-func (r *reader) Session(ctx context.Context) *gorm.DB { return r.DB.session(ctx, r) }
+func (r *Reader) Session(ctx context.Context) *gorm.DB { return r.DB.session(ctx, r) }
 
-func ReaderFrom(ctx context.Context) *reader {
-	r, _ := ctx.Value(readerKey{}).(*reader)
+// ReaderFrom returns the reader of the Resume handler that ctx belongs to; nil: there is none.
+func ReaderFrom(ctx context.Context) *Reader {
+	r, _ := ctx.Value(readerKey{}).(*Reader)
 	return r
 }
 
-func (r *reader) conn(ctx context.Context, queries ...string) (*conn, error) {
+func (r *Reader) conn(ctx context.Context, queries ...string) (*conn, error) {
 	for _, query := range queries {
 		if why := sqltext.MayWrite(r.DB.Dialect.text, query); why != "" {
 			return nil, fmt.Errorf("%w. This may write: %s", outsideStep{}, why)
@@ -128,7 +130,7 @@ func (r *reader) conn(ctx context.Context, queries ...string) (*conn, error) {
 }
 
 // ExecContext implements dbtx.
-func (r *reader) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+func (r *Reader) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	c, err := r.conn(ctx, query)
 	if err != nil {
 		return nil, err
@@ -137,10 +139,10 @@ func (r *reader) ExecContext(ctx context.Context, query string, args ...any) (sq
 }
 
 // PrepareContext implements dbtx.
-func (r *reader) PrepareContext(context.Context, string) (*sql.Stmt, error) { return nil, errPrepare }
+func (r *Reader) PrepareContext(context.Context, string) (*sql.Stmt, error) { return nil, errPrepare }
 
 // QueryContext implements dbtx.
-func (r *reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+func (r *Reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	c, err := r.conn(ctx, query)
 	if err != nil {
 		return nil, err
@@ -149,7 +151,7 @@ func (r *reader) QueryContext(ctx context.Context, query string, args ...any) (*
 }
 
 // QueryRowContext implements dbtx.
-func (r *reader) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+func (r *Reader) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	c, err := r.conn(ctx, query)
 	if err != nil {
 		return refusedRow(err)
@@ -158,7 +160,7 @@ func (r *reader) QueryRowContext(ctx context.Context, query string, args ...any)
 }
 
 // Commit refuses, as that of the attempt's connection does. GORM uses a savepoint for a transaction inside.
-func (r *reader) Commit() error { return errNotYours }
+func (r *Reader) Commit() error { return errNotYours }
 
 // Rollback refuses likewise.
-func (r *reader) Rollback() error { return errNotYours }
+func (r *Reader) Rollback() error { return errNotYours }

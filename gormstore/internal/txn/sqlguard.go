@@ -8,7 +8,7 @@ import (
 	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
-// sqlGuardOn is the guard around a connector: see gormstore.SQLWriteGuard.
+// SQLGuard is the guard around a connector: see gormstore.SQLWriteGuard.
 func SQLGuard(connector driver.Connector) driver.Connector { return sqlGuard{connector} }
 
 type sqlGuard struct{ driver.Connector }

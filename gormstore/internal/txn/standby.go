@@ -40,11 +40,11 @@ func (d *Database) Confirm(ctx context.Context, started time.Time) error {
 	return ErrWarned
 }
 
-// ErrAnotherServer: the server is not the one that was read from.
+// ErrAnotherServer says that the server is not the one that was read from.
 var ErrAnotherServer = errors.New("idem: gormstore: the server has been started again, or another one has taken over, " +
 	"since this was read: read it again")
 
-// errRace: the record was committed after the claim's snapshot. Only a new claim can see the record.
+// ErrRace says that the record was committed after the claim's snapshot. Only a new claim can see the record.
 var ErrRace = errors.New("idem: gormstore: the claim lost to a record that it could not see")
 
 // Server is what a statement tells of the server: the backend, and when the server was started, NULL without a synchronous
@@ -96,7 +96,8 @@ func (c *confirmed) add(started time.Time, pid uint32) {
 }
 
 // ConfirmRead makes sure that the synchronous standby, if there is one, has a record with an outcome, which was read from
-// that server to answer from it. An error means that this is not known. errRace: another server has taken over, which may not have it.
+// that server to answer from it. An error means that this is not known. errRace: another server has taken over, which may
+// not have it.
 func (d *Database) ConfirmRead(ctx context.Context, by Server) error {
 	if by.Started.IsZero() || d.Confirmed.Has(by.Started.Time, by.PID) {
 		return nil

@@ -73,8 +73,8 @@ func withoutComments(text string) string {
 	return strings.TrimSuffix(strings.TrimSpace(text), ";")
 }
 
-// statements are those of a store, as the database gets them.
-type statements struct {
+// Statements are those of a database, as the database gets them.
+type Statements struct {
 	Dialect *Dialect
 	known   atomic.Pointer[statementTexts] // nil until the schema is known; it never changes
 }
@@ -86,8 +86,8 @@ type statementTexts struct {
 }
 
 // newStatements are those of a schema. Where it is "", the schema is found at first use: see findSchema.
-func newStatements(d *Dialect, schema string) (*statements, error) {
-	s := &statements{Dialect: d}
+func newStatements(d *Dialect, schema string) (*Statements, error) {
+	s := &Statements{Dialect: d}
 	switch {
 	case d == SQLite:
 		_, err := s.in("main")
@@ -101,7 +101,7 @@ func newStatements(d *Dialect, schema string) (*statements, error) {
 
 // in makes the statements those of a schema, as it stands in a statement. If many find the schema at the same time, the
 // first one counts, for all of them.
-func (s *statements) in(schema string) (*statementTexts, error) {
+func (s *Statements) in(schema string) (*statementTexts, error) {
 	texts, err := readStatements(s.Dialect, schema)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (s *statements) in(schema string) (*statementTexts, error) {
 }
 
 // text is a statement as the database gets it. q is asked for the schema where that is not known yet.
-func (s *statements) text(ctx context.Context, q Querier, name Statement) (string, error) {
+func (s *Statements) text(ctx context.Context, q Querier, name Statement) (string, error) {
 	known, err := s.find(ctx, q)
 	if err != nil {
 		return "", err
@@ -126,14 +126,14 @@ func (s *statements) text(ctx context.Context, q Querier, name Statement) (strin
 	return text, nil
 }
 
-// row is the outcome of queryRow.
-type row struct {
+// Row is the outcome of queryRow.
+type Row struct {
 	*sql.Row
 	err error // nothing was sent
 }
 
 // Scan is that of [sql.Row].
-func (r row) Scan(targets ...any) error {
+func (r Row) Scan(targets ...any) error {
 	if r.err != nil {
 		return r.err
 	}
@@ -175,10 +175,10 @@ func (d *Database) Each(
 }
 
 // QueryRow runs a statement that returns one row.
-func (d *Database) QueryRow(ctx context.Context, q Querier, name Statement, args ...any) row {
+func (d *Database) QueryRow(ctx context.Context, q Querier, name Statement, args ...any) Row {
 	text, err := d.Statements.text(ctx, q, name)
 	if err != nil {
-		return row{err: err}
+		return Row{err: err}
 	}
-	return row{Row: q.QueryRowContext(ctx, text, args...)}
+	return Row{Row: q.QueryRowContext(ctx, text, args...)}
 }

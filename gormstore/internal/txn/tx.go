@@ -36,6 +36,7 @@ type Tx struct {
 	Steps   int   // that have written in it, of a Resume attempt
 }
 
+// The savepoint by which the library knows its own transaction: see oursSQLite.
 const (
 	SetSavepoint    = "SAVEPOINT " + sqltext.Savepoint
 	BackToSavepoint = "ROLLBACK TO SAVEPOINT " + sqltext.Savepoint
@@ -58,6 +59,7 @@ type entry interface {
 	Leave()
 }
 
+// NewTx is the transaction that has begun on a connection.
 func (d *Database) NewTx(own *sql.Conn, e entry) *Tx {
 	t := &Tx{DB: d, Entry: e, Release: d.LeaveAttempt}
 	t.Conn = &conn{SQL: own, db: d, alive: t.alive, onEnded: t.loseEarly, guarded: guardedConns(own)}
@@ -83,7 +85,7 @@ func (d *Database) Open(ctx context.Context, e entry, begin func(t *Tx) error) (
 func (t *Tx) During(ctx context.Context) { t.Conn.attempt = ctx }
 
 // Use returns the connection for statements of the handler's transaction.
-func (t *Tx) Use() *conn {
+func (t *Tx) Use() Querier {
 	t.asked.Store(true)
 	return t.Conn
 }
@@ -322,8 +324,8 @@ func (t *Tx) FailedStep(ctx context.Context) error {
 	return nil
 }
 
-var errUnfinished = errors.New("idem: gormstore: a message was still being processed in the transaction when it ended; wait " +
-	"for Inbox.Process before the handler returns")
+var errUnfinished = errors.New("idem: gormstore: a message was still being processed in the transaction when it ended; " +
+	"wait for Inbox.Process before the handler returns")
 
 // StillOpen fails on SQLite unless the transaction is the one that was begun: only that one has the savepoint. On PostgreSQL
 // the last message itself checks that.

@@ -25,6 +25,7 @@ type Validated struct {
 // Pass notes a validation that has passed.
 func (v *Validated) Pass() { v.passed.Store(true) }
 
+// Once validates until it has passed once.
 func (v *Validated) Once(ctx context.Context, d *Database, need Rights) error {
 	if v.passed.Load() {
 		return nil
@@ -44,7 +45,7 @@ func (v *Validated) Once(ctx context.Context, d *Database, need Rights) error {
 // Inspector looks at the live server and schema. It changes nothing.
 type Inspector struct {
 	Q          Querier
-	Statements *statements
+	Statements *Statements
 	inUse      bool // lets a database in memory pass: it is not expected to last
 }
 
