@@ -18,8 +18,8 @@ import (
 // table of the library is missing; the server or a table may lose what was confirmed (F-2, F-5); the role lacks a right;
 // a money table does not exist, or has no valid, non-partial, non-deferrable UNIQUE index over operation_id and NOT NULL
 // columns whose values are the same in every attempt: an index with a time, a date, a default, a sequence or a generated
-// column does not count. A default of operation_id counts as one unless the model embeds [Once]. [Inbox.Validate] and
-// [Journal.Validate] check what consumers and clients need in addition.
+// column does not count. A default of operation_id counts as one unless the model embeds [Once]. inbox.Inbox.Validate
+// and journal.Journal.Validate check what consumers and clients need in addition.
 func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 	d, err := txn.DialectOf(db.Dialector.Name())
 	if err != nil {

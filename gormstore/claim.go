@@ -167,8 +167,8 @@ func (s *Store) won(ctx context.Context, rec store.Record, by txn.Server) (store
 	return store.Claimed{Won: true, Record: rec}, nil
 }
 
-// takeOver gives a record to a claim, as the record was seen: free, or resumable. It fails with errRace if the record has
-// changed since.
+// takeOver gives a record to a claim, as the record was seen: free, or resumable. It fails with txn.ErrRace if the record
+// has changed since.
 func (s *Store) takeOver(ctx context.Context, q txn.Querier, c store.Claim, rec store.Record) (store.Claimed, error) {
 	if err := s.forgetSteps(ctx, q, rec); err != nil {
 		return store.Claimed{}, err

@@ -11,10 +11,11 @@
 // whose index is the second line, and [Audit] checks it.
 //
 // A Resume handler writes rows in steps; each step commits together with its record: see [Step]. A consumer of a queue
-// writes rows together with the marker of the message that it processes: see [Inbox].
+// writes rows together with the marker of the message that it processes: see the package inbox.
 //
 // The store runs its own statements directly on the pool below GORM, without the app's callbacks, plugins, replicas and
-// loggers. The folder statements has each statement as a whole, in one file per subject for each of the two databases.
+// loggers. The folder internal/txn/statements has each statement as a whole, in one file per subject for each of the two
+// databases.
 //
 // Comments name rules by their id, X-6 for instance. The rules are listed in docs/contributors/invariants.md, each with its
 // tests.

@@ -20,9 +20,9 @@ type DBTX interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// TxFrom returns the transaction of the Rollback attempt, the [Step] or the [Inbox] handler that ctx belongs to, with ctx
-// as its context. Outside the steps of a Resume handler it only reads, in the open segment. It is false if there is
-// none.
+// TxFrom returns the transaction of the Rollback attempt, the [Step] or the inbox.Inbox handler that ctx belongs to, with
+// ctx as its context. Outside the steps of a Resume handler it only reads, in the open segment. It is false if
+// there is none.
 func TxFrom(ctx context.Context) (*gorm.DB, bool) {
 	if b := txn.BindingFrom(ctx); b != nil {
 		return b.Session(ctx), true
@@ -34,7 +34,7 @@ func TxFrom(ctx context.Context) (*gorm.DB, bool) {
 }
 
 // Tx returns the transaction of the Rollback attempt that ctx belongs to. What is written through it commits together
-// with the recorded answer, or not at all. With the context of a [Step] or of an [Inbox] handler it returns that
+// with the recorded answer, or not at all. With the context of a [Step] or of an inbox.Inbox handler it returns that
 // transaction; outside the steps of a Resume handler it only reads.
 //
 // Without a transaction it panics, because it never falls back to the plain database. The usual causes: the route's

@@ -157,7 +157,7 @@ func TestInboxSimultaneousDeliveries(t *testing.T) {
 	})
 }
 
-// Deliveries of many messages at once, over two pools: the losing delivery sees a duplicate, or gets ErrMessageBusy.
+// Deliveries of many messages at once, over two pools: the losing delivery sees a duplicate, or gets ErrBusy.
 //
 // CONTRACT Q-1
 func TestInboxStorm(t *testing.T) {

@@ -117,7 +117,7 @@ func TestInboxFailsInAnAttempt(t *testing.T) {
 	})
 }
 
-// A second delivery, in another attempt or in none, gets ErrMessageBusy until the attempt has ended.
+// A second delivery, in another attempt or in none, gets ErrBusy until the attempt has ended.
 //
 // CONTRACT Q-3
 func TestInboxIsBusyInAnAttempt(t *testing.T) {

@@ -180,7 +180,7 @@ SELECT randomblob(32), zeroblob(32), zeroblob(24), zeroblob(16), 1, 1, 3, 'POST'
 // has planned the statement.
 func TestGuardsOfATransaction(t *testing.T) {
 	t.Parallel()
-	for check, want := range map[int32]string{1: "500ms", 2: "0"} { // see Store.connectionCheck
+	for check, want := range map[int32]string{1: "500ms", 2: "0"} { // see txn.Database.ConnectionCheck
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			own := onEach(t)["postgres"]

@@ -20,7 +20,7 @@ import (
 const plain = 1
 
 // recordScan takes the columns of a record, which claimKey, look, find and list return in one order. Over pgx, its own types
-// and those with its methods, as instant and flag, cost a third of what other Scanners cost.
+// and those with its methods, as txn.Instant and txn.Flag, cost a third of what other Scanners cost.
 type recordScan struct {
 	txn.Server                    // that has read it
 	id, scope, realm, owner, hash []byte

@@ -332,7 +332,7 @@ func (a *answer) Committed(ctx context.Context, q txn.Querier) (bool, error) {
 	return rec.Ticket == a.ticket() && (rec.Stored == store.Completed || rec.Stored == store.Expired), err
 }
 
-// lose writes the record of an operation that is unknown. If the handler has rolled back, the key is free, and another
+// Lose writes the record of an operation that is unknown. If the handler has rolled back, the key is free, and another
 // attempt may have it.
 func (a *answer) Lose(ctx context.Context, q txn.Querier, left time.Duration) error {
 	s := a.store

@@ -11,7 +11,7 @@ import (
 )
 
 // On SQLite a Rollback attempt is the one writer from its begin on. It claims the record at once: the row shows whether
-// SQLite itself has rolled back (see tx.alive), and the library's savepoint whether the handler has committed.
+// SQLite itself has rolled back (see txn.Tx.alive), and the library's savepoint whether the handler has committed.
 
 // beginSQLite opens the transaction of an attempt and claims in it.
 func (s *Store) beginSQLite(ctx context.Context, own *sql.Conn, c store.Claim) (*txn.Tx, store.Claimed, error) {

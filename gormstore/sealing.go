@@ -33,7 +33,7 @@ func (e *sealing) at(err error) time.Time {
 
 func (e *sealing) Lock() int64 { return e.segments.answer.Lock() }
 
-// committed reports whether this very seal has committed: the record alone would not tell it from an earlier one.
+// Committed reports whether this very seal has committed: the record alone would not tell it from an earlier one.
 func (e *sealing) Committed(ctx context.Context, q txn.Querier) (bool, error) {
 	s, t, seal := e.segments.store, e.segments.answer.ticket(), e.seal
 	if seal.Answer != nil {
@@ -65,7 +65,7 @@ func isThereStep(_ store.StepRecord, err error) (bool, error) {
 	return err == nil, err
 }
 
-// lose makes the operation unknown.
+// Lose makes the operation unknown.
 func (e *sealing) Lose(ctx context.Context, q txn.Querier, left time.Duration) error {
 	if !e.segments.isSealed() {
 		return e.segments.answer.Lose(ctx, q, left)

@@ -107,7 +107,7 @@ func (s *segments) FailedWith() string {
 // Opening implements [store.Segments].
 func (s *segments) Opening(fn func() error) { s.opening = fn }
 
-// current returns the open segment. It opens one if none is open.
+// Current returns the open segment. It opens one if none is open.
 func (s *segments) Current(ctx context.Context) (*txn.Tx, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *segments) Current(ctx context.Context) (*txn.Tx, error) {
 	return s.last, err
 }
 
-// openOrFirst returns the open segment, or the first one; nil behind the first seal where none is open.
+// OpenOrFirst returns the open segment, or the first one; nil behind the first seal where none is open.
 func (s *segments) OpenOrFirst(ctx context.Context) (*txn.Tx, error) {
 	s.mu.Lock()
 	ask := s.isOpen || !s.sealed

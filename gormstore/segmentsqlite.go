@@ -11,7 +11,8 @@ import (
 
 // On SQLite the set of running ids is the claim of a Resume attempt, and its first segment opens when it is needed: it is
 // the one writer from then on. The first segment writes the record at once, as a Rollback attempt does; the later ones a
-// step without a name, which is deleted at their end. The row shows whether the transaction is still open (see tx.alive).
+// step without a name, which is deleted at their end. The row shows whether the transaction is still open (see
+// txn.Tx.alive).
 
 // wouldWin says how a claim would end that has reserved its key. It writes nothing.
 func (s *Store) wouldWin(ctx context.Context, c store.Claim) (store.Claimed, error) {

@@ -2,9 +2,9 @@ package gormstore
 
 import "github.com/auth19/idem/gormstore/internal/txn"
 
-// The statements of this package. Each is in a file of its own name's topic: see the package txn.
-
-// The statements of both databases, unless a comment says otherwise. Their comments are in PostgreSQL's files.
+// The statements of this package. Their SQL files are in internal/txn/statements/postgres and
+// internal/txn/statements/sqlite. A comment below names the file for each group. A statement is for both databases, unless
+// a comment says otherwise. PostgreSQL's files explain them.
 const (
 	// claims.sql
 	claimKey     txn.Statement = "claimKey"

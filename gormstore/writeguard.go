@@ -13,7 +13,7 @@ import (
 
 // ErrOutsideTransaction is the error of a write that carries the context of a Rollback attempt but goes over another
 // connection. Such a write would stay when the attempt is rolled back. A write in a Resume attempt outside a database
-// step also gets this error, because the next attempt would write again. [Inbox.Process] returns it, too.
+// step also gets this error, because the next attempt would write again. inbox.Inbox.Process returns it, too.
 var ErrOutsideTransaction = txn.ErrOutsideTransaction
 
 // Outside marks a context for statements that go over another connection than the attempt's on purpose. The write guard

@@ -26,7 +26,7 @@ func (i *Inbox) around(ctx context.Context) (*txn.Binding, error) {
 	case b != nil && b.Tx != nil && !outside:
 		return nil, fmt.Errorf("idem: inbox: Process: the inbox has another database than the transaction around "+
 			"it: %w", gormstore.ErrOutsideTransaction)
-	case b != nil && b.Tx == nil: // a unit test: WithTx
+	case b != nil && b.Tx == nil: // a unit test: gormstore.WithTx
 		if _, transaction := b.Raw.(gorm.TxCommitter); transaction {
 			return b, nil
 		}

@@ -41,7 +41,7 @@ func (i *Inbox) marker(m Message) marker {
 	return mk
 }
 
-// messageSpace is the namespace of the advisory locks of messages, as lockSpace is of records.
+// messageSpace is the namespace of the advisory locks of messages, as txn.LockSpace is of records.
 const messageSpace = 0x6964656d6d657373 // "idemmess"
 
 func (m marker) key() []any { return []any{m.group, m.source, m.message} }
@@ -98,7 +98,7 @@ func (m marker) Committed(ctx context.Context, q txn.Querier) (bool, error) {
 
 func (m marker) Leave() { m.db.File.Unreserve(m.id, m.attempt) }
 
-// The statements, in txn/statements/*/messages.sql.
+// The statements, in internal/txn/statements/*/messages.sql.
 const (
 	mark        txn.Statement = "mark"
 	payloadHash txn.Statement = "payloadHash"

@@ -73,7 +73,7 @@ func (i *Inbox) beginMessage(ctx context.Context, m marker) (*txn.Tx, error) {
 			err = i.mark(ctx, own, m)
 		}
 		if err == nil && d.Dialect == txn.SQLite {
-			_, err = own.ExecContext(ctx, txn.SetSavepoint) // see tx.stillOpen
+			_, err = own.ExecContext(ctx, txn.SetSavepoint) // see txn.Tx.StillOpen
 		}
 		return err
 	})

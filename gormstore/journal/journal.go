@@ -225,7 +225,7 @@ func (j *Journal) check(ctx context.Context) error {
 	return j.validated.Once(ctx, j.db, rights)
 }
 
-// The statements, in txn/statements/*/intents.sql.
+// The statements, in internal/txn/statements/*/intents.sql.
 const (
 	beginIntent    txn.Statement = "beginIntent"
 	findIntent     txn.Statement = "findIntent"

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// MaxTries bounds how often the store runs a statement of its own after a lost snapshot race, a serialization failure or a
-// deadlock.
+// MaxTries bounds how often the library runs a statement of its own after a lost snapshot race, a serialization failure or
+// a deadlock.
 const MaxTries = 16
 
 // The longest pauses of [Again]: before a statement is sent again, and while a server is not there.

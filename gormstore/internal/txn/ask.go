@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// AskAlone is ask for one statement that only reads, over any connection of the pool. Where a connection turns out to be
+// AskAlone is Ask for one statement that only reads, over any connection of the pool. Where a connection turns out to be
 // broken, it is sent again over another one.
 func (d *Database) AskAlone(ctx context.Context, name Statement, row []any, args ...any) error {
 	return OverAnother(ctx, func() error {
@@ -14,8 +14,8 @@ func (d *Database) AskAlone(ctx context.Context, name Statement, row []any, args
 	})
 }
 
-// AskOn is ask for one statement on q. As database/sql does, it takes another connection of the pool where nothing was sent
-// over the first. by is among what a statement returns that writes; nil for others.
+// AskOn is Ask for one statement on q. As database/sql does, it takes another connection of the pool where nothing was
+// sent over the first. by is among what a statement returns that writes; nil for others.
 func (d *Database) AskOn(ctx context.Context, q Querier, name Statement, by *Server, row []any, args ...any) error {
 	if q != Querier(d.Pool) {
 		return WithoutRow(d.QueryRow(ctx, q, name, args...).Scan(row...))

@@ -33,7 +33,7 @@ type Database struct {
 	Stalls    *Stalls // PostgreSQL only
 	Confirmed confirmed
 
-	// connectionCheck says whether the server has client_connection_check_interval. 0: not asked yet, 1: yes, 2: no.
+	// ConnectionCheck says whether the server has client_connection_check_interval. 0: not asked yet, 1: yes, 2: no.
 	ConnectionCheck atomic.Int32
 
 	Handlers sync.Map // of messages: their stream -> its name
@@ -156,7 +156,7 @@ func (d *Database) Write(ctx context.Context, fn func(q Querier) error) error {
 	return d.writing(ctx, func() error { return d.OnPool(ctx, fn) })
 }
 
-// OnPool runs fn on the pool. After a conflict it runs fn again at read committed. Each of the store's statements is
+// OnPool runs fn on the pool. After a conflict it runs fn again at read committed. Each of the library's statements is
 // correct at read committed. At a stricter level, which may be the app's default, concurrent statements make each other
 // fail.
 func (d *Database) OnPool(ctx context.Context, fn func(q Querier) error) error {
@@ -197,15 +197,15 @@ func (d *Database) ownsWriter(ctx context.Context) error {
 	return nil
 }
 
-// InTx runs fn in a transaction of the store's own. On PostgreSQL that is at read committed: what fn reads after it has got
-// a lock must be as new as the lock.
+// InTx runs fn in a transaction of the library's own. On PostgreSQL that is at read committed: what fn reads after it has
+// got a lock must be as new as the lock.
 func (d *Database) InTx(ctx context.Context, fn func(q Querier) error) error {
 	return d.writing(ctx, func() error {
 		return Retry(ctx, func() error { return d.transact(ctx, fn) })
 	})
 }
 
-// transact is inTx without a retry, for a caller that has SQLite's writer already.
+// transact is InTx without a retry, for a caller that has SQLite's writer already.
 func (d *Database) transact(ctx context.Context, fn func(q Querier) error) error {
 	tx, err := d.Pool.BeginTx(ctx, d.Dialect.TxOptions())
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
-// Dialect holds what differs between the two databases. Their statements are in separate files: see statements.go.
+// Dialect holds what differs between the two databases. Their statements are in separate files: see statementtexts.go.
 type Dialect struct {
 	Name        string
 	connections int // the smallest pool that works
@@ -24,7 +24,7 @@ var (
 	SQLite   = &Dialect{Name: "sqlite", connections: 3, text: sqltext.SQLite, Begin: "BEGIN IMMEDIATE"}
 )
 
-// TxOptions are the options of the store's own transactions: what such a transaction reads after it has got a lock must
+// TxOptions are the options of the library's own transactions: what such a transaction reads after it has got a lock must
 // be as new as the lock.
 func (d *Dialect) TxOptions() *sql.TxOptions {
 	if d == SQLite {

@@ -47,7 +47,7 @@ func NotOutside(ctx context.Context) context.Context {
 	return context.WithValue(ctx, outsideKey{}, false)
 }
 
-// attemptSetting is the setting of sessions that come from Tx; its value is the attempt's connection.
+// attemptSetting is the setting of sessions that come from gormstore.Tx; its value is the attempt's connection.
 const attemptSetting = "idem:attempt"
 
 // RefuseOutside refuses a write that goes past the attempt.
@@ -150,7 +150,8 @@ func (p readPool) QueryRowContext(ctx context.Context, query string, args ...any
 	return p.ConnPool.QueryRowContext(ctx, query, args...)
 }
 
-// refusePrepared refuses everything, even reads, in a session of Tx whose connection GORM has replaced: see errPrepare.
+// refusePrepared refuses everything, even reads, in a session of gormstore.Tx whose connection GORM has replaced: see
+// errPrepare.
 func refusePrepared(db *gorm.DB) bool {
 	own, ok := db.Statement.Settings.Load(attemptSetting)
 	if !ok || db.Statement.ConnPool == own {

@@ -32,7 +32,7 @@ func (b *Binding) Release(ctx context.Context) error {
 	return nil
 }
 
-// leave ends a message that was released or undone. Until then the transaction does not commit: see tx.failed.
+// leave ends a message that was released or undone. Until then the transaction does not commit: see Tx.failed.
 func (b *Binding) leave() {
 	if b.Tx != nil {
 		b.Tx.Conn.message.Store(b.ofMessage())

@@ -7,7 +7,7 @@ import (
 )
 
 // LockSpace is the namespace of the advisory locks of records. It is mixed into their numbers, so that they differ from
-// the app's own locks, whose numbers may be hashes as well. Migrate uses the number itself.
+// the app's own locks, whose numbers may be hashes as well. gormstore.Migrate uses the number itself.
 const LockSpace = 0x6964656d7265636f // "idemreco"
 
 // LockKey is the number of a record's advisory lock: 64 bits of the id's hash, in the library's own namespace. If two

@@ -109,7 +109,7 @@ var ended = func() chan struct{} {
 }()
 
 var (
-	guarding     atomic.Bool // there is a PgxWriteGuard
+	guarding     atomic.Bool // there is a gormstore.PgxWriteGuard
 	attemptConns sync.Map    // *pgx.Conn and *sqlGuardConn -> true: the connections of attempts, steps and messages
 	// ownTexts are the library's statements, which may be sent over any connection.
 	ownTexts = newTexts(askForCheck)

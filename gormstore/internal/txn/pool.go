@@ -154,7 +154,7 @@ func (d *Database) EnterClaim(ctx context.Context) error {
 	return enter(line, d.slots.claims)
 }
 
-// LeaveClaim gives back what enterClaim took.
+// LeaveClaim gives back what EnterClaim took.
 func (d *Database) LeaveClaim() {
 	if d.slots != nil {
 		<-d.slots.claims

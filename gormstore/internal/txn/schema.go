@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Statements name the schema of their tables. The store finds the schema once. So a search path that an app has left on a
-// connection, or a temporary table of the same name, has no effect. If another schema of the database has the tables
-// too, the store finds none, and does nothing until InSchema says which (F-6).
+// Statements name the schema of their tables. The library finds the schema once. So a search path that an app has left on
+// a connection, or a temporary table of the same name, has no effect. If another schema of the database has the tables
+// too, the library finds none, and does nothing until gormstore.InSchema says which (F-6).
 
 // find returns the statements. q is asked for the schema if it is not known yet.
 func (s *Statements) find(ctx context.Context, q Querier) (*statementTexts, error) {

@@ -53,7 +53,7 @@ func TimeLeft(ctx context.Context) time.Duration {
 }
 
 // Opening are the calls that begin a transaction. Where the driver does not show the transaction's status, the library's
-// savepoint stands in for it: see tx.rollback.
+// savepoint stands in for it: see Tx.RollbackPostgres.
 func (d *Database) Opening(first ...Call) []Call {
 	calls := append(make([]Call, 0, 5), Call{Text: d.Dialect.Begin})
 	return append(append(calls, first...), Call{Text: SetSavepoint, Blind: true})

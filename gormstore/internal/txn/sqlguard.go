@@ -133,7 +133,7 @@ func (c *sqlGuardConn) ResetSession(ctx context.Context) error {
 	return nil
 }
 
-// BelowGuard implements [txn.Guarded].
+// BelowGuard implements [Guarded].
 func (c *sqlGuardConn) BelowGuard() driver.Conn { return c.Conn }
 
 // IsValid implements [driver.Validator].

@@ -56,7 +56,7 @@ func (f ownerFile) virtual() bool {
 // ownerSuffix follows the name of the SQLite file.
 const ownerSuffix = "-owner"
 
-// refused is the error of New where lock has failed with err.
+// refused is the error of gormstore.New where lock has failed with err.
 func (f ownerFile) refused(err error) error {
 	file := f[:len(f)-len(ownerSuffix)]
 	if _, missing := os.Stat(string(f)); missing != nil && !f.virtual() {

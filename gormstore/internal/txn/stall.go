@@ -10,10 +10,10 @@ import (
 )
 
 // A connection can be open although no data passes any more: a firewall has dropped it, or a switch has failed. Nothing
-// notices this while a statement runs on it that is never cancelled: COMMIT, and the write of an answer. To close the
-// connection, the driver would send a cancel request over another connection, and such a request must never reach a COMMIT
-// that waits for its standby. So the store leaves the connection to the operating system, raises the pool's limit by one,
-// and finds out over another connection whether the statement took effect (F-3).
+// notices this while a statement runs on it that is never cancelled: COMMIT, and the write of an answer. To close
+// the connection, the driver would send a cancel request over another connection, and such a request must never reach a
+// COMMIT that waits for its standby. So the library leaves the connection to the operating system, raises the pool's limit
+// by one, and finds out over another connection whether the statement took effect (F-3).
 
 // DefaultStall is the default of gormstore.StallAfter.
 const DefaultStall = 15 * time.Second
@@ -39,8 +39,8 @@ func NewStalls(pool *sql.DB, after time.Duration) *Stalls {
 	return &Stalls{pool: pool, after: after, most: pool.Stats().MaxOpenConnections}
 }
 
-// SameLimit returns an error if the pool's limit was changed after New: the slots and the stalls are made for the old
-// limit. A limit that stalls has raised is not an error.
+// SameLimit returns an error if the pool's limit was changed after gormstore.New: the slots and the stalls are made for
+// the old limit. A limit that stalls has raised is not an error.
 func (s *Stalls) SameLimit() error {
 	limit := s.pool.Stats().MaxOpenConnections
 	if (limit == 0) == (s.most == 0) && limit >= s.most && limit <= 2*s.most {

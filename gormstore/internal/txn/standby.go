@@ -96,7 +96,7 @@ func (c *confirmed) add(started time.Time, pid uint32) {
 }
 
 // ConfirmRead makes sure that the synchronous standby, if there is one, has a record with an outcome, which was read from
-// that server to answer from it. An error means that this is not known. errRace: another server has taken over, which may
+// that server to answer from it. An error means that this is not known. ErrRace: another server has taken over, which may
 // not have it.
 func (d *Database) ConfirmRead(ctx context.Context, by Server) error {
 	if by.Started.IsZero() || d.Confirmed.Has(by.Started.Time, by.PID) {

@@ -85,7 +85,7 @@ type statementTexts struct {
 	texts  map[Statement]string
 }
 
-// newStatements are those of a schema. Where it is "", the schema is found at first use: see findSchema.
+// newStatements are those of a schema. Where it is "", the schema is found at first use: see Statements.find.
 func newStatements(d *Dialect, schema string) (*Statements, error) {
 	s := &Statements{Dialect: d}
 	switch {
@@ -126,7 +126,7 @@ func (s *Statements) text(ctx context.Context, q Querier, name Statement) (strin
 	return text, nil
 }
 
-// Row is the outcome of queryRow.
+// Row is the outcome of QueryRow.
 type Row struct {
 	*sql.Row
 	err error // nothing was sent

@@ -16,9 +16,9 @@ import (
 	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
-// Tx is a transaction with an app's statements in it. It has its own connection, on which the store itself sends BEGIN
-// and COMMIT. It does not use the transactions of database/sql, because a context can cancel their COMMIT, and this
-// COMMIT is never cancelled.
+// Tx is a transaction with an app's statements in it. It has its own connection, on which the library itself sends BEGIN
+// and COMMIT. It does not use the transactions of database/sql, because a context can cancel their COMMIT, and this COMMIT
+// is never cancelled.
 type Tx struct {
 	DB    *Database
 	Conn  *conn
@@ -30,7 +30,7 @@ type Tx struct {
 
 	ending  sync.Mutex // held while the transaction ends: Commit, Rollback or the deadline
 	ended   bool
-	checked bool  // SQLite: the savepoint was there, see stillOpen
+	checked bool  // SQLite: the savepoint was there, see StillOpen
 	Gone    bool  // PostgreSQL: the last statement has found another transaction
 	lost    error // why it is not known which rows were committed: see undo
 	Steps   int   // that have written in it, of a Resume attempt
@@ -137,7 +137,7 @@ func (t *Tx) undo() error {
 
 // SQLSTATEs of PostgreSQL.
 const (
-	nothingRecorded = "22012" // of recordAnswer, recordOver and recordStep: a division by zero
+	nothingRecorded = "22012" // of recordAnswer, recordOver and putSteps: a division by zero
 	recordedBefore  = "23505" // of recordAnswer: a unique violation
 	notOurs         = "22P02" // of recordAnswer, recordOver and asBegun: not an integer
 	clockOutside    = "22003" // of recordRunning and sealRunning: no integer is so large
@@ -207,8 +207,8 @@ func (t *Tx) oursSQLite(ctx context.Context) bool {
 	return t.Conn.mayHaveFailed() && !t.alive(ctx)
 }
 
-// lose records that it is not known which rows were committed. It tries for endPatience: if the entry was undone, the key is
-// free until lose succeeds.
+// lose records that it is not known which rows were committed. It tries for EndPatience: if the entry was undone, the key
+// is free until lose succeeds.
 func (t *Tx) lose() error {
 	ctx, cancel := context.WithTimeout(context.Background(), EndPatience)
 	defer cancel()
@@ -273,7 +273,7 @@ func (t *Tx) Run(
 	return t.Finish(patience, func() (LastCalls, error) { return last(patience) })
 }
 
-// EndPatience is how long the store waits for the end of a step's or a message's transaction.
+// EndPatience is how long the library waits for the end of a step's or a message's transaction.
 const EndPatience = 10 * time.Second
 
 // Finish sends the last message, or rolls back.

@@ -77,7 +77,7 @@ func (i Inspector) Server(ctx context.Context, need Rights) []error {
 	return append(errs, i.each(ctx, missingRights, schema, list, strings.Join(needed, ";"))...)
 }
 
-// missingColumns looks for what Migrate has to add to the library's tables.
+// missingColumns looks for what gormstore.Migrate has to add to the library's tables.
 func (i Inspector) missingColumns(ctx context.Context, schema string, tables []string) []error {
 	there, err := i.ownColumns(ctx, schema, tables)
 	if err != nil {
