@@ -146,11 +146,11 @@ func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, claim store.Clai
 	l := &lookedAt{answer: answer{store: s, claim: claim, fence: 1}}
 	a, c, scan := &l.answer, &l.answer.claim, &l.record
 	args := append(append(make([]any, 0, 5), c.ID[:], txn.LockKey(c.ID)), s.db.Guards(c.Deadline)...)
-	first, err := s.db.Call(ctx, own, lockFirst, l.mark.Targets(&l.lock, &l.now, &l.floor), append(args, floorName(claim))...)
+	first, err := s.db.CallOf(ctx, own, lockFirst, l.mark.Targets(&l.lock, &l.now, &l.floor), append(args, floorName(claim))...)
 	if err != nil {
 		return nil, false, store.Claimed{}, err
 	}
-	second, err := s.db.Call(ctx, own, lookFirst, scan.targets(&l.at), c.ID[:])
+	second, err := s.db.CallOf(ctx, own, lookFirst, scan.targets(&l.at), c.ID[:])
 	if err != nil {
 		return nil, false, store.Claimed{}, err
 	}
@@ -257,13 +257,13 @@ func (t rollbackTx) last(ctx context.Context, c store.Completion, undoRows bool,
 		name, row = recordOver, []any{new(int)}
 		args = append(args, t.answer.seen, nil)
 	}
-	record, err := t.DB.Call(ctx, t.Conn.SQL, name, row, args...)
+	record, err := t.DB.CallOf(ctx, t.Conn.SQL, name, row, args...)
 	if err != nil {
 		return txn.LastCalls{}, err
 	}
 	calls := []txn.Call{record}
 	if t.answer.stepped { // what takes a free record forgets its steps
-		forget, err := t.DB.Call(ctx, t.Conn.SQL, forgetSteps, nil, t.answer.claim.ID[:], t.answer.seen)
+		forget, err := t.DB.CallOf(ctx, t.Conn.SQL, forgetSteps, nil, t.answer.claim.ID[:], t.answer.seen)
 		if err != nil {
 			return txn.LastCalls{}, err
 		}
@@ -280,7 +280,7 @@ func (t rollbackTx) last(ctx context.Context, c store.Completion, undoRows bool,
 func (t rollbackTx) alone(ctx context.Context, calls []txn.Call) (txn.LastCalls, error) {
 	own := t.Conn.SQL
 	if t.Conn.Kept() == nil && txn.Status(own) != txn.Failed {
-		check, err := t.DB.Call(ctx, own, txn.AsBegun, []any{new(int)}, t.Mark.Args()...)
+		check, err := t.DB.CallOf(ctx, own, txn.AsBegun, []any{new(int)}, t.Mark.Args()...)
 		return txn.LastCalls{Within: []txn.Call{check, {Text: "ROLLBACK"}}, Alone: calls}, err
 	}
 	switch ours, err := t.RollbackPostgres(ctx); {

@@ -95,7 +95,7 @@ func (e *sealing) last(ctx context.Context, t *txn.Tx) (txn.LastCalls, error) {
 	}
 	calls := append([]txn.Call{record}, steps...)
 	if e.first && a.stepped { // what takes a free record forgets its steps
-		forget, err := t.DB.Call(ctx, t.Conn.SQL, forgetSteps, nil, a.claim.ID[:], a.seen)
+		forget, err := t.DB.CallOf(ctx, t.Conn.SQL, forgetSteps, nil, a.claim.ID[:], a.seen)
 		if err != nil {
 			return txn.LastCalls{}, err
 		}
@@ -115,14 +115,14 @@ func (e *sealing) recordCall(ctx context.Context, t *txn.Tx) (txn.Call, error) {
 			return txn.Call{}, txn.NotCommitted(err)
 		}
 		args = append(append(ownedBy(a.ticket()), args...), t.Mark.Args()...)
-		return t.DB.Call(ctx, t.Conn.SQL, sealAnswer, []any{new(int), &e.now}, args...)
+		return t.DB.CallOf(ctx, t.Conn.SQL, sealAnswer, []any{new(int), &e.now}, args...)
 	case e.first:
 		args := append(append(a.args(), c.Lease.Microseconds(), c.Deadline.Microseconds()), window...)
 		args = append(append(args, t.Mark.Args()...), a.seen, sweepAfter(c))
-		return t.DB.Call(ctx, t.Conn.SQL, recordRunning, []any{new(int), &e.now}, args...)
+		return t.DB.CallOf(ctx, t.Conn.SQL, recordRunning, []any{new(int), &e.now}, args...)
 	}
 	args := append(append(ownedBy(a.ticket()), c.Lease.Microseconds()), window...)
-	return t.DB.Call(ctx, t.Conn.SQL, sealRunning, []any{new(int), &e.now}, append(args, t.Mark.Args()...)...)
+	return t.DB.CallOf(ctx, t.Conn.SQL, sealRunning, []any{new(int), &e.now}, append(args, t.Mark.Args()...)...)
 }
 
 // stepCalls are the statements that write the steps of a segment, two steps in each.
@@ -136,7 +136,7 @@ func (e *sealing) stepCalls(ctx context.Context, t *txn.Tx) (calls []txn.Call, e
 		if len(steps) == 1 {
 			args = append(args, nil, nil, nil, nil, nil)
 		}
-		put, err := t.DB.Call(ctx, t.Conn.SQL, putSteps, []any{new(int)}, args...)
+		put, err := t.DB.CallOf(ctx, t.Conn.SQL, putSteps, []any{new(int)}, args...)
 		if err != nil {
 			return nil, err
 		}

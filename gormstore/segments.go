@@ -163,7 +163,7 @@ func (s *segments) open(ctx context.Context) (err error) {
 }
 
 func (s *segments) begin(ctx context.Context) (*txn.Tx, error) {
-	return s.store.db.Open(ctx, &sealing{segments: s}, func(t *txn.Tx) error {
+	return s.store.db.Begin(ctx, &sealing{segments: s}, func(t *txn.Tx) error {
 		if s.store.db.Dialect == txn.Postgres {
 			return s.beginPostgres(ctx, t)
 		}
@@ -180,7 +180,7 @@ func (s *segments) beginPostgres(ctx context.Context, t *txn.Tx) error {
 		return st.db.BeginGuarded(ctx, own, idle, &t.Mark, nil)
 	}
 	var mine int
-	ask, err := st.db.Call(ctx, own, ownsRecord, []any{&mine}, ownedBy(s.answer.ticket())...)
+	ask, err := st.db.CallOf(ctx, own, ownsRecord, []any{&mine}, ownedBy(s.answer.ticket())...)
 	if err == nil {
 		err = st.db.BeginGuarded(ctx, own, idle, &t.Mark, s.answer.Lock(), ask)
 	}

@@ -62,7 +62,7 @@ func (i *Inbox) begin(ctx context.Context, m marker) (t *txn.Tx, err error) {
 
 func (i *Inbox) beginMessage(ctx context.Context, m marker) (*txn.Tx, error) {
 	d := i.db
-	return d.Open(ctx, m, func(t *txn.Tx) (err error) {
+	return d.Begin(ctx, m, func(t *txn.Tx) (err error) {
 		own := t.Conn.SQL
 		if d.Dialect == txn.Postgres {
 			err = d.BeginGuarded(ctx, own, txn.TimeLeft(ctx), &t.Mark, nil)

@@ -13,12 +13,12 @@ const MaxTries = 16
 // The longest pauses of [Again]: before a statement is sent again, and while a server is not there.
 const (
 	short = 50 * time.Millisecond
-	Long  = time.Second
+	long  = time.Second
 )
 
-// Again runs fn until it is done. It returns false if ctx ends first. The pauses grow up to most, and are random:
+// again runs fn until it is done. It returns false if ctx ends first. The pauses grow up to most, and are random:
 // transactions that fail together would fail together again.
-func Again(ctx context.Context, most time.Duration, fn func(try int) (done bool)) bool {
+func again(ctx context.Context, most time.Duration, fn func(try int) (done bool)) bool {
 	for try := 0; ; try++ {
 		if fn(try) {
 			return true
@@ -35,7 +35,7 @@ func Again(ctx context.Context, most time.Duration, fn func(try int) (done bool)
 
 // Retry runs fn again after a serialization failure or a deadlock.
 func Retry(ctx context.Context, fn func() error) (err error) {
-	Again(ctx, short, func(try int) bool {
+	again(ctx, short, func(try int) bool {
 		err = fn()
 		return err == nil || try == MaxTries-1 || !IsConflict(err)
 	})
@@ -53,7 +53,7 @@ func Retry(ctx context.Context, fn func() error) (err error) {
 // timeout" at once. (database/sql asks pgx about a connection before each use, but pgx sends a ping only after a
 // second.)
 func OverAnother(ctx context.Context, fn func() error) (err error) {
-	Again(ctx, short, func(int) bool {
+	again(ctx, short, func(int) bool {
 		err = fn()
 		return err == nil || !isBroken(err)
 	})

@@ -18,14 +18,14 @@ func (d *Database) AskAlone(ctx context.Context, name Statement, row []any, args
 // sent over the first. by is among what a statement returns that writes; nil for others.
 func (d *Database) AskOn(ctx context.Context, q Querier, name Statement, by *Server, row []any, args ...any) error {
 	if q != Querier(d.Pool) {
-		return WithoutRow(d.QueryRow(ctx, q, name, args...).Scan(row...))
+		return withoutRow(d.QueryRow(ctx, q, name, args...).Scan(row...))
 	}
 	for again := true; ; again = false {
 		own, err := d.Pool.Conn(ctx)
 		if err != nil {
 			return err
 		}
-		only, err := d.Call(ctx, own, name, row, args...)
+		only, err := d.CallOf(ctx, own, name, row, args...)
 		if err == nil {
 			err = Ask(ctx, own, only)
 		}

@@ -12,7 +12,7 @@ type txKey struct{}
 type Binding struct {
 	Tx     *Tx
 	Gorm   *gorm.DB // in a unit test only: see WithTx
-	Raw    dbtx
+	Raw    DBTX
 	joined bool // it is that of a message that has joined the transaction
 }
 

@@ -14,7 +14,7 @@ import (
 func (t *Tx) commit(ctx context.Context, last LastCalls) error {
 	var atCommit bool
 	warned := t.DB.Notices.Expect(t.Mark.pid)
-	write := Write{
+	write := write{
 		Watch: t.DB.StallOf(t.Mark.pid, store.ID{}),
 		Send: func(ctx context.Context) (err error) {
 			atCommit, err = t.sendLast(ctx, last)
@@ -36,7 +36,7 @@ func (t *Tx) commit(ctx context.Context, last LastCalls) error {
 				t.leave()
 			}
 			if warned && err == nil {
-				err = ErrWarned
+				err = errWarned
 			}
 			return err
 		},
@@ -117,7 +117,7 @@ func (t *Tx) noteLast(err error) error {
 // NotCommitted classifies an error before COMMIT. An error of a statement is ErrAborted, unless it asks for a repeat of the
 // whole command. A connection that broke is ErrRetryable.
 func NotCommitted(err error) error {
-	if state := SQLState(err); state != "" && !IsRetryable(err) && !strings.HasPrefix(state, "08") {
+	if state := SQLState(err); state != "" && !isRetryable(err) && !strings.HasPrefix(state, "08") {
 		return fmt.Errorf("%w: %w", store.ErrAborted, err)
 	}
 	return fmt.Errorf("%w: %w", store.ErrRetryable, err)
@@ -127,11 +127,11 @@ func NotCommitted(err error) error {
 // committed. After any other error readBack looks for the entry on the primary. A missing entry is proof only if the old
 // backend is gone, which is certain when its lock could be taken.
 func (t *Tx) readBack(ctx context.Context, err error) error {
-	if IsRefusal(err) {
+	if isRefusal(err) {
 		return NotCommitted(err)
 	}
 	var committed, certain bool
-	known := Again(ctx, Long, func(int) bool {
+	known := again(ctx, long, func(int) bool {
 		committed, certain = t.Look(ctx)
 		return committed || certain
 	})

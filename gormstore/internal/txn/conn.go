@@ -24,17 +24,17 @@ var (
 		"errors; run statements directly, drivers prepare and cache them (GORM: no Session{PrepareStmt: true} on Tx)")
 )
 
-// dbtx is gormstore.DBTX.
-type dbtx interface {
+// DBTX is gormstore.DBTX.
+type DBTX interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// conn is the connection of a transaction as handlers see it. It checks every error, because a handler may swallow one
+// Conn is the connection of a transaction as handlers see it. It checks every error, because a handler may swallow one
 // that decides how the attempt ends. It refuses transaction control, and statements after the end.
-type conn struct {
+type Conn struct {
 	SQL   *sql.Conn
 	db    *Database
 	alive func(ctx context.Context) bool // SQLite: the transaction is still open
@@ -58,13 +58,13 @@ type conn struct {
 	stateMu  sync.Mutex
 	failures failures
 	rows     []unread  // given to the handler
-	settings *settings // as they were before a statement that may change them; nil if there was none
+	settings *Settings // as they were before a statement that may change them; nil if there was none
 }
 
-var _ dbtx = (*conn)(nil)
+var _ DBTX = (*Conn)(nil)
 
 // bind returns the handler's context. It ends with the attempt, and so does every statement.
-func (c *conn) bind(ctx context.Context) context.Context {
+func (c *Conn) bind(ctx context.Context) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.attempt, c.cut = context.WithCancelCause(ctx)
@@ -76,7 +76,7 @@ func (c *conn) bind(ctx context.Context) context.Context {
 
 // end ends the handler's access, because nothing may reach the connection after COMMIT. It waits for a statement that is
 // running, closes rows that were not read to their end, and cancels everything else.
-func (c *conn) end() {
+func (c *Conn) end() {
 	c.mu.Lock()
 	c.over = true
 	for _, seen := range c.guarded {
@@ -97,12 +97,12 @@ func (c *conn) end() {
 }
 
 // sawEnd reports, once, that the handler has ended the transaction: the server has none after one of its statements.
-func (c *conn) sawEnd() bool {
+func (c *Conn) sawEnd() bool {
 	return c.db.Dialect == Postgres && Status(c.SQL) == Idle && c.ended.CompareAndSwap(false, true)
 }
 
 // admit admits a statement, or the statements of a batch, or refuses it with an error. Call done after the statement.
-func (c *conn) admit(ctx context.Context, queries ...string) (inside sqltext.Findings, err error) {
+func (c *Conn) admit(ctx context.Context, queries ...string) (inside sqltext.Findings, err error) {
 	for _, query := range queries {
 		inside.Join(c.db.inspections.Of(c.db.Dialect.text, query))
 	}
@@ -123,7 +123,7 @@ func (c *conn) admit(ctx context.Context, queries ...string) (inside sqltext.Fin
 }
 
 // open begins a statement, if the transaction is still open. Call release after the statement.
-func (c *conn) open(ctx context.Context) (err error) {
+func (c *Conn) open(ctx context.Context) (err error) {
 	c.mu.RLock()
 	if c.db.Dialect == SQLite {
 		c.serial.Lock()
@@ -144,7 +144,7 @@ func (c *conn) open(ctx context.Context) (err error) {
 
 // execOwn runs a statement of the library, between those of the handler. It is no part of the end: what comes too late
 // must not undo the answer.
-func (c *conn) execOwn(ctx context.Context, statement string) error {
+func (c *Conn) execOwn(ctx context.Context, statement string) error {
 	if err := c.open(ctx); err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (c *conn) execOwn(ctx context.Context, statement string) error {
 }
 
 // release ends what open has begun.
-func (c *conn) release() {
+func (c *Conn) release() {
 	if c.db.Dialect == SQLite {
 		c.serial.Unlock()
 	}
@@ -162,7 +162,7 @@ func (c *conn) release() {
 }
 
 // done records how a statement has ended.
-func (c *conn) done(inside sqltext.Findings, rows unread, err error) {
+func (c *Conn) done(inside sqltext.Findings, rows unread, err error) {
 	defer c.release()
 	c.keep(inside, rows, err)
 	if c.sawEnd() {
@@ -171,7 +171,7 @@ func (c *conn) done(inside sqltext.Findings, rows unread, err error) {
 }
 
 // keep remembers what a statement has returned.
-func (c *conn) keep(inside sqltext.Findings, rows unread, err error) {
+func (c *Conn) keep(inside sqltext.Findings, rows unread, err error) {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	if err != nil {
@@ -188,14 +188,14 @@ func (c *conn) keep(inside sqltext.Findings, rows unread, err error) {
 }
 
 // closeBusy closes the rows that keep a connection of PostgreSQL busy: it has one result at a time.
-func (c *conn) closeBusy() {
+func (c *Conn) closeBusy() {
 	if c.db.Dialect == Postgres {
 		c.checkRows()
 	}
 }
 
 // checkRows closes the rows that the handler was given, and records the errors that came while they were read.
-func (c *conn) checkRows() {
+func (c *Conn) checkRows() {
 	for _, rows := range c.rows {
 		_ = rows.Close()
 		c.noteRows(rows)
@@ -205,14 +205,14 @@ func (c *conn) checkRows() {
 
 // noteRows records the error of rows. That a context has ended is none: database/sql may say so of rows that were read and
 // closed before it ended.
-func (c *conn) noteRows(rows unread) {
+func (c *Conn) noteRows(rows unread) {
 	if err := rows.Err(); !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		c.failures.note(c.db.Dialect, err)
 	}
 }
 
 // undone records that a ROLLBACK TO SAVEPOINT has succeeded, which has undone the errors of rows, too.
-func (c *conn) undone() {
+func (c *Conn) undone() {
 	c.rows = slices.DeleteFunc(c.rows, func(rows unread) bool {
 		c.noteRows(rows)
 		failed := rows.Err() != nil
@@ -225,14 +225,14 @@ func (c *conn) undone() {
 }
 
 // fail makes sure that the transaction does not commit.
-func (c *conn) fail(err error) {
+func (c *Conn) fail(err error) {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	c.failures.doomed = cmp.Or(c.failures.doomed, err)
 }
 
 // failure returns the first error that asks for a repeat of the whole command.
-func (c *conn) failure() error {
+func (c *Conn) failure() error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	return cmp.Or(c.failures.doomed, c.failures.retryable)
@@ -240,14 +240,14 @@ func (c *conn) failure() error {
 
 // mayHaveFailed reports whether a statement has failed or was cancelled. end also cancels the attempt's context, but no
 // statement: it waits for the last one before.
-func (c *conn) mayHaveFailed() bool {
+func (c *Conn) mayHaveFailed() bool {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	return c.failures.any || c.attempt != nil && c.attempt.Err() != nil && !errors.Is(context.Cause(c.attempt), errOver)
 }
 
 // shut returns errOver once the handler's access has ended.
-func (c *conn) shut() error {
+func (c *Conn) shut() error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if c.over {
@@ -258,7 +258,7 @@ func (c *conn) shut() error {
 
 // within returns a context that ends when ctx or the attempt ends. Otherwise the rollback at the deadline would have to
 // wait for a statement with context.Background().
-func (c *conn) within(ctx context.Context) context.Context {
+func (c *Conn) within(ctx context.Context) context.Context {
 	attempt := c.attempt
 	if attempt == nil || ctx.Done() == attempt.Done() {
 		return ctx
@@ -272,7 +272,7 @@ func (c *conn) within(ctx context.Context) context.Context {
 }
 
 // ExecContext implements dbtx.
-func (c *conn) ExecContext(ctx context.Context, query string, args ...any) (result sql.Result, err error) {
+func (c *Conn) ExecContext(ctx context.Context, query string, args ...any) (result sql.Result, err error) {
 	inside, err := c.admit(ctx, query)
 	if err != nil {
 		return nil, err
@@ -284,10 +284,10 @@ func (c *conn) ExecContext(ctx context.Context, query string, args ...any) (resu
 }
 
 // PrepareContext refuses: the errors of a prepared statement would go unseen, and it could outlive the attempt.
-func (c *conn) PrepareContext(context.Context, string) (*sql.Stmt, error) { return nil, errPrepare }
+func (c *Conn) PrepareContext(context.Context, string) (*sql.Stmt, error) { return nil, errPrepare }
 
 // QueryContext implements dbtx.
-func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (rows *sql.Rows, err error) {
+func (c *Conn) QueryContext(ctx context.Context, query string, args ...any) (rows *sql.Rows, err error) {
 	inside, err := c.admit(ctx, query)
 	if err != nil {
 		return nil, err
@@ -304,14 +304,14 @@ func (c *conn) QueryContext(ctx context.Context, query string, args ...any) (row
 }
 
 // QueryRowContext implements dbtx.
-func (c *conn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+func (c *Conn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	rows, err := c.QueryContext(ctx, query, args...) // the row closes them, or the end
 	return rowOf(rows, err, c.shut)
 }
 
 // Commit refuses: only the attempt itself commits. GORM uses a savepoint for a transaction inside the attempt's, because
 // conn has Commit and Rollback.
-func (c *conn) Commit() error { return errNotYours }
+func (c *Conn) Commit() error { return errNotYours }
 
 // Rollback refuses: only the attempt itself rolls back.
-func (c *conn) Rollback() error { return errNotYours }
+func (c *Conn) Rollback() error { return errNotYours }

@@ -9,12 +9,12 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// EndTimeout bounds a ROLLBACK. A connection that does not answer is closed, and the server rolls back by itself.
-const EndTimeout = 5 * time.Second
+// endTimeout bounds a ROLLBACK. A connection that does not answer is closed, and the server rolls back by itself.
+const endTimeout = 5 * time.Second
 
 // Ending is the context of a ROLLBACK, and of what is done instead of it: the attempt's own has ended, as a rule.
 func Ending() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), EndTimeout)
+	return context.WithTimeout(context.Background(), endTimeout)
 }
 
 // Rollback ends the transaction on c, if there is one, and gives the connection back.

@@ -22,8 +22,8 @@ type Database struct {
 	Dialect    *Dialect
 	Statements *Statements
 
-	slots *slots      // PostgreSQL with a limited pool only
-	File  *sqliteFile // SQLite only
+	slots *slots // PostgreSQL with a limited pool only
+	File  *File  // SQLite only
 
 	inspections sqltext.Cache // of handlers' statements
 	harmless    []string      // of the app's functions, which leave nothing on a connection
@@ -31,7 +31,7 @@ type Database struct {
 
 	Notices   Notices
 	Stalls    *Stalls // PostgreSQL only
-	Confirmed confirmed
+	Confirmed Confirmed
 
 	// ConnectionCheck says whether the server has client_connection_check_interval. 0: not asked yet, 1: yes, 2: no.
 	ConnectionCheck atomic.Int32
@@ -83,7 +83,7 @@ func Open(db *gorm.DB, guard gorm.Plugin, o Options) (*Database, error) {
 		d.slots = newSlots(limit)
 	}
 	if of == Postgres {
-		d.Stalls = NewStalls(pool, o.Stall)
+		d.Stalls = newStalls(pool, o.Stall)
 	}
 	return d, nil
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// LockNotAvailable is a SQLSTATE: a lock was not granted in time, or not at once.
-const LockNotAvailable = "55P03"
+// lockNotAvailable is a SQLSTATE: a lock was not granted in time, or not at once.
+const lockNotAvailable = "55P03"
 
 // SQLState returns the SQLSTATE of an error from PostgreSQL, "" for any other error.
 func SQLState(err error) string {
@@ -26,16 +26,16 @@ func SQLState(err error) string {
 // IsConflict reports a failure that another try of the same transaction may not have: serialization, deadlock.
 func IsConflict(err error) bool { return strings.HasPrefix(SQLState(err), "40") }
 
-// IsRetryable reports the failures after which the whole command may be repeated as it was: class 40, lock not
+// isRetryable reports the failures after which the whole command may be repeated as it was: class 40, lock not
 // available, operator intervention.
-func IsRetryable(err error) bool {
+func isRetryable(err error) bool {
 	state := SQLState(err)
-	return strings.HasPrefix(state, "40") || state == LockNotAvailable || strings.HasPrefix(state, "57")
+	return strings.HasPrefix(state, "40") || state == lockNotAvailable || strings.HasPrefix(state, "57")
 }
 
-// IsRefusal reports that the server refused a COMMIT: a constraint, a conflict. Errors of the connection, the server or a
+// isRefusal reports that the server refused a COMMIT: a constraint, a conflict. Errors of the connection, the server or a
 // pooler in between say nothing about the transaction: classes 08, 53, 57, 58 and XX.
-func IsRefusal(err error) bool {
+func isRefusal(err error) bool {
 	state := SQLState(err)
 	return state != "" && !slices.Contains([]string{"08", "53", "57", "58", "XX"}, state[:min(2, len(state))])
 }

@@ -30,7 +30,7 @@ func (f *failures) note(d *Dialect, err error) {
 	if IsOfDatabase(d, err) {
 		f.first, f.standing = cmp.Or(f.first, err), cmp.Or(f.standing, err)
 	}
-	if IsRetryable(err) && (f.retryable == nil || IsConflict(err) && !IsConflict(f.retryable)) {
+	if isRetryable(err) && (f.retryable == nil || IsConflict(err) && !IsConflict(f.retryable)) {
 		f.retryable = err
 	}
 }
@@ -40,7 +40,7 @@ func (f *failures) note(d *Dialect, err error) {
 // optional then. After a conflict the whole command must be repeated.
 func (f *failures) undone() {
 	f.standing = nil
-	if state := SQLState(f.retryable); state == LockNotAvailable || state == queryCanceled {
+	if state := SQLState(f.retryable); state == lockNotAvailable || state == queryCanceled {
 		f.retryable = nil
 	}
 }
@@ -54,7 +54,7 @@ var ErrDistress = errors.New("idem: gormstore: a statement has failed with an er
 // answer recorded. Errors about values, constraints and those that an app's function raises (22, 23, P0) are the command's.
 //
 // On SQLite a failed statement does not abort the transaction: a success after it is the handler's decision.
-func (c *conn) Distress(refusal bool) error {
+func (c *Conn) Distress(refusal bool) error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	err := c.failures.standing
@@ -65,7 +65,7 @@ func (c *conn) Distress(refusal bool) error {
 }
 
 // standing returns the error that has aborted the transaction; nil on SQLite, where a failed statement aborts nothing.
-func (c *conn) standing() error {
+func (c *Conn) standing() error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	if c.db.Dialect == SQLite {

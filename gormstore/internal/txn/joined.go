@@ -49,7 +49,7 @@ func (b *Binding) ofMessage() *Binding {
 
 // Undo undoes what a message has written in the transaction around it. If it cannot, nothing of that transaction commits.
 func (b *Binding) Undo(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), EndTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
 	b.closeRows()
 	for _, do := range []string{"ROLLBACK TO SAVEPOINT ", "RELEASE SAVEPOINT "} {

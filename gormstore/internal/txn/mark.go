@@ -30,8 +30,8 @@ func (m *Mark) Args() []any { return []any{int64(m.pid), m.begun.Time, m.commits
 // miss a record that was committed before the lock was taken.
 func (m *Mark) SharesSnapshot() bool { return m.isolation != "" && m.isolation != "read committed" }
 
-// Call is a call of one of the library's statements.
-func (d *Database) Call(ctx context.Context, q Querier, name Statement, row []any, args ...any) (Call, error) {
+// CallOf is a call of one of the library's statements.
+func (d *Database) CallOf(ctx context.Context, q Querier, name Statement, row []any, args ...any) (Call, error) {
 	text, err := d.Statements.text(ctx, q, name)
 	return Call{Text: text, Args: args, Row: row}, err
 }

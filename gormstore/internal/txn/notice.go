@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// ErrWarned says that the server has answered COMMIT with a warning. Its standby may not have what was committed.
-var ErrWarned = errors.New("idem: gormstore: the server has answered COMMIT with a warning")
+// errWarned says that the server has answered COMMIT with a warning. Its standby may not have what was committed.
+var errWarned = errors.New("idem: gormstore: the server has answered COMMIT with a warning")
 
 // Notices are the backends that have sent a warning. A COMMIT looks whether its own is among them.
 type Notices struct{ warned sync.Map } // pid

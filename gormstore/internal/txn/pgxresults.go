@@ -19,7 +19,7 @@ type unread interface {
 
 // pgxTurn serialises what reads results of pgx: the handler, and the end of the attempt, which closes them.
 type pgxTurn struct {
-	conn   *conn
+	conn   *Conn
 	mu     sync.Mutex
 	closed bool // by the library: what was not read is not there any more
 }

@@ -27,9 +27,9 @@ type PgxDBTX interface {
 func PgxFrom(ctx context.Context) (PgxDBTX, bool) {
 	if b := BindingFrom(ctx); b != nil {
 		switch raw := b.Raw.(type) {
-		case *conn:
+		case *Conn:
 			b.MarkAsked()
-			return pgxTx{func(context.Context, ...string) (*conn, error) { return raw, nil }}, true
+			return pgxTx{func(context.Context, ...string) (*Conn, error) { return raw, nil }}, true
 		case *stepConn:
 			b.MarkAsked()
 			return pgxTx{raw.pgx}, true
@@ -45,7 +45,7 @@ func PgxFrom(ctx context.Context) (PgxDBTX, bool) {
 // pgxTx sends a handler's statements over the pgx connection below the attempt's.
 type pgxTx struct {
 	// conn returns the attempt's connection, if the texts may be sent.
-	conn func(ctx context.Context, texts ...string) (*conn, error)
+	conn func(ctx context.Context, texts ...string) (*Conn, error)
 }
 
 var (
@@ -77,7 +77,7 @@ func (p pgxTx) send(
 
 // onPgx runs fn with the pgx connection below. Nothing else uses the connection meanwhile, as with statements of
 // database/sql.
-func onPgx[T any](c *conn, fn func(below *pgx.Conn) (T, error)) (result T, err error) {
+func onPgx[T any](c *Conn, fn func(below *pgx.Conn) (T, error)) (result T, err error) {
 	closed := c.SQL.Raw(func(connection any) error {
 		std, ok := Pgx(connection)
 		if !ok {

@@ -8,7 +8,7 @@ import (
 )
 
 // leave notes that a statement which may leave something on the connection is about to be sent.
-func (c *conn) leave(ctx context.Context, residue []string) {
+func (c *Conn) leave(ctx context.Context, residue []string) {
 	for _, what := range residue {
 		if slices.Contains(c.db.harmless, what) {
 			continue
@@ -23,7 +23,7 @@ func (c *conn) leave(ctx context.Context, residue []string) {
 }
 
 // giveBack gives the connection back to the pool. If something may have been left on it, the next user gets another one.
-func (c *conn) giveBack() {
+func (c *Conn) giveBack() {
 	switch {
 	case c.stuck.Load() > 0:
 		c.closeBelow()
@@ -35,7 +35,7 @@ func (c *conn) giveBack() {
 }
 
 // rollback ends the transaction on the connection, if there is one, and gives the connection back.
-func (c *conn) rollback() {
+func (c *Conn) rollback() {
 	if !c.leaves.Load() {
 		Rollback(c.SQL)
 		return
@@ -47,13 +47,13 @@ func (c *conn) rollback() {
 }
 
 // discard closes the connection, also where a pgxpool is below: that would give it to its next user.
-func (c *conn) discard() {
+func (c *Conn) discard() {
 	c.closeBelow()
 	Discard(c.SQL)
 }
 
 // closeBelow closes the pgx connection below.
-func (c *conn) closeBelow() {
+func (c *Conn) closeBelow() {
 	ctx, cancel := Ending()
 	defer cancel()
 	_, _ = onPgx(c, func(below *pgx.Conn) (any, error) { return nil, below.Close(ctx) })

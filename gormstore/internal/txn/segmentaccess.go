@@ -17,16 +17,16 @@ import (
 
 // stepConn is a segment's connection as a step sees it.
 type stepConn struct {
-	*conn
+	*Conn
 	ends <-chan struct{} // of the step's context, which ends with the attempt
 	over atomic.Bool
 }
 
-var _ dbtx = (*stepConn)(nil)
+var _ DBTX = (*stepConn)(nil)
 
 // BindStep returns the context for the work of a step, and a function that ends the step's access.
 func (t *Tx) BindStep(ctx context.Context) (inside context.Context, leave func()) {
-	access := &stepConn{conn: t.Conn, ends: ctx.Done()}
+	access := &stepConn{Conn: t.Conn, ends: ctx.Done()}
 	t.Conn.step.Store(access)
 	b := &Binding{Tx: t, Raw: access}
 	return context.WithValue(ctx, txKey{}, b), func() {
@@ -39,11 +39,11 @@ func (t *Tx) BindStep(ctx context.Context) (inside context.Context, leave func()
 }
 
 // pgx returns the segment's connection for statements of pgx.
-func (c *stepConn) pgx(context.Context, ...string) (*conn, error) {
+func (c *stepConn) pgx(context.Context, ...string) (*Conn, error) {
 	if c.over.Load() {
 		return nil, errStepOver
 	}
-	return c.conn, nil
+	return c.Conn, nil
 }
 
 // session is a session of the app's db whose statements go over an attempt's connection.
@@ -59,7 +59,7 @@ func (c *stepConn) ExecContext(ctx context.Context, query string, args ...any) (
 	if c.over.Load() {
 		return nil, errStepOver
 	}
-	return c.conn.ExecContext(ctx, query, args...)
+	return c.Conn.ExecContext(ctx, query, args...)
 }
 
 // QueryContext implements dbtx.
@@ -67,7 +67,7 @@ func (c *stepConn) QueryContext(ctx context.Context, query string, args ...any) 
 	if c.over.Load() {
 		return nil, errStepOver
 	}
-	return c.conn.QueryContext(ctx, query, args...)
+	return c.Conn.QueryContext(ctx, query, args...)
 }
 
 // QueryRowContext implements dbtx.
@@ -75,7 +75,7 @@ func (c *stepConn) QueryRowContext(ctx context.Context, query string, args ...an
 	if c.over.Load() {
 		return refusedRow(errStepOver)
 	}
-	return c.conn.QueryRowContext(ctx, query, args...)
+	return c.Conn.QueryRowContext(ctx, query, args...)
 }
 
 // errStepOver: a step's transaction was kept.
@@ -87,11 +87,11 @@ type readerKey struct{}
 // Reader is how a Resume handler reads outside its steps: in the open segment, so that it sees what its steps have written.
 type Reader struct {
 	DB       *Database
-	Segments attemptSegments
+	Segments Segments
 }
 
-// attemptSegments are the transactions of a Resume attempt, one after the other.
-type attemptSegments interface {
+// Segments are the transactions of a Resume attempt, one after the other.
+type Segments interface {
 	// Current returns the open one. It opens one if none is open.
 	Current(ctx context.Context) (*Tx, error)
 	// OpenOrFirst returns the open one, or the first one; nil behind the first seal where none is open.
@@ -100,10 +100,10 @@ type attemptSegments interface {
 	HasOpen() bool
 }
 
-var _ dbtx = (*Reader)(nil)
+var _ DBTX = (*Reader)(nil)
 
 // WithReader returns the context of a Resume handler outside its steps.
-func WithReader(ctx context.Context, d *Database, of attemptSegments) context.Context {
+func WithReader(ctx context.Context, d *Database, of Segments) context.Context {
 	return context.WithValue(ctx, readerKey{}, &Reader{d, of})
 }
 
@@ -116,7 +116,7 @@ func ReaderFrom(ctx context.Context) *Reader {
 	return r
 }
 
-func (r *Reader) conn(ctx context.Context, queries ...string) (*conn, error) {
+func (r *Reader) conn(ctx context.Context, queries ...string) (*Conn, error) {
 	for _, query := range queries {
 		if why := sqltext.MayWrite(r.DB.Dialect.text, query); why != "" {
 			return nil, fmt.Errorf("%w. This may write: %s", outsideStep{}, why)

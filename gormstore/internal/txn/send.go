@@ -62,7 +62,7 @@ func sendUntil(ctx context.Context, end time.Time, own *sql.Conn, calls []Call) 
 	}
 	for i, c := range calls {
 		if c.Row != nil {
-			err = WithoutRow(own.QueryRowContext(ctx, c.Text, c.Args...).Scan(c.Row...))
+			err = withoutRow(own.QueryRowContext(ctx, c.Text, c.Args...).Scan(c.Row...))
 		} else {
 			_, err = own.ExecContext(ctx, c.Text, c.Args...)
 		}
@@ -76,7 +76,7 @@ func sendUntil(ctx context.Context, end time.Time, own *sql.Conn, calls []Call) 
 func sendBatch(ctx context.Context, conn *pgx.Conn, calls []Call) (succeeded int, err error) {
 	if only := calls[0]; len(calls) == 1 { // without a pipeline; and of a COMMIT alone, nothing is prepared
 		if only.Row != nil {
-			err = WithoutRow(conn.QueryRow(ctx, only.Text, only.Args...).Scan(only.Row...))
+			err = withoutRow(conn.QueryRow(ctx, only.Text, only.Args...).Scan(only.Row...))
 		} else {
 			_, err = conn.Exec(ctx, only.Text, only.Args...)
 		}
@@ -97,7 +97,7 @@ func sendBatch(ctx context.Context, conn *pgx.Conn, calls []Call) (succeeded int
 	}()
 	for _, c := range calls {
 		if c.Row != nil {
-			err = WithoutRow(results.QueryRow().Scan(c.Row...))
+			err = withoutRow(results.QueryRow().Scan(c.Row...))
 		} else {
 			_, err = results.Exec()
 		}
@@ -109,8 +109,8 @@ func sendBatch(ctx context.Context, conn *pgx.Conn, calls []Call) (succeeded int
 	return succeeded, nil
 }
 
-// WithoutRow is the error of a statement that may have no row.
-func WithoutRow(err error) error {
+// withoutRow is the error of a statement that may have no row.
+func withoutRow(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}

@@ -37,7 +37,7 @@ func (d *Database) BeginGuarded(
 	if err := d.ProbeConnectionCheck(ctx, own); err != nil {
 		return err
 	}
-	first, err := d.Call(ctx, own, Begun, m.Targets(), append(d.Guards(idle), lock)...)
+	first, err := d.CallOf(ctx, own, begun, m.Targets(), append(d.Guards(idle), lock)...)
 	if err != nil {
 		return err
 	}

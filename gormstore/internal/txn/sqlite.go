@@ -9,11 +9,11 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// sqliteFile is this process's hold on an SQLite file. SQLite has one writer, and a writer that waits for the lock of the
+// File is this process's hold on an SQLite file. SQLite has one writer, and a writer that waits for the lock of the
 // file may wait in vain, so writers take turns here. The attempts that are running are listed here, because their rows
 // cannot be seen before COMMIT, and a repeat has to be told at once. Both work in one process only, so a lock keeps others
 // out. It is nil on PostgreSQL, where the database does all this.
-type sqliteFile struct {
+type File struct {
 	writer chan struct{} // holds a token while a transaction writes
 	owner  *sql.Conn     // holds the lock; nil for a database in memory
 	lock   ownerFile
@@ -26,12 +26,12 @@ type sqliteFile struct {
 // mainFile asks for the path of the database file; it is empty for a database in memory.
 const mainFile = "SELECT file FROM pragma_database_list WHERE name = 'main'"
 
-func newSQLiteFile() *sqliteFile {
-	return &sqliteFile{writer: make(chan struct{}, 1), running: make(map[store.ID]store.Owner)}
+func newSQLiteFile() *File {
+	return &File{writer: make(chan struct{}, 1), running: make(map[store.ID]store.Owner)}
 }
 
 // Own takes the file of the pool for this process. A connection of its own holds the lock of the owner file.
-func (f *sqliteFile) Own(pool *sql.DB) error {
+func (f *File) Own(pool *sql.DB) error {
 	if f == nil {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (f *sqliteFile) Own(pool *sql.DB) error {
 }
 
 // Close gives the file back, once: later the lock file may be that of another store.
-func (f *sqliteFile) Close() error {
+func (f *File) Close() error {
 	if f == nil {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (f *sqliteFile) Close() error {
 	return nil
 }
 
-func (f *sqliteFile) lockWriter(ctx context.Context) error {
+func (f *File) lockWriter(ctx context.Context) error {
 	select {
 	case f.writer <- struct{}{}:
 		return nil
@@ -84,9 +84,10 @@ func (f *sqliteFile) lockWriter(ctx context.Context) error {
 	}
 }
 
-func (f *sqliteFile) unlockWriter() { <-f.writer }
+func (f *File) unlockWriter() { <-f.writer }
 
-func (f *sqliteFile) IsRunning(id store.ID) bool {
+// IsRunning reports whether an attempt of id is running in this process.
+func (f *File) IsRunning(id store.ID) bool {
 	if f == nil {
 		return false
 	}
@@ -97,7 +98,7 @@ func (f *sqliteFile) IsRunning(id store.ID) bool {
 }
 
 // Reserve makes an attempt the one of id in this process; false if there is one already.
-func (f *sqliteFile) Reserve(id store.ID, attempt store.Owner) bool {
+func (f *File) Reserve(id store.ID, attempt store.Owner) bool {
 	if f == nil {
 		return true
 	}
@@ -111,7 +112,7 @@ func (f *sqliteFile) Reserve(id store.ID, attempt store.Owner) bool {
 }
 
 // Unreserve gives back what the attempt has reserved. Done twice, it must not take the id from the next attempt.
-func (f *sqliteFile) Unreserve(id store.ID, attempt store.Owner) {
+func (f *File) Unreserve(id store.ID, attempt store.Owner) {
 	if f == nil {
 		return
 	}

@@ -18,8 +18,8 @@ import (
 // DefaultStall is the default of gormstore.StallAfter.
 const DefaultStall = 15 * time.Second
 
-// ErrStalled says that the connection of a write passes nothing, and was left behind.
-var ErrStalled = errors.New("idem: gormstore: the connection passes nothing")
+// errStalled says that the connection of a write passes nothing, and was left behind.
+var errStalled = errors.New("idem: gormstore: the connection passes nothing")
 
 // Stalls raises the pool's limit by one for each stalled connection, at most to twice the limit.
 type Stalls struct {
@@ -31,8 +31,8 @@ type Stalls struct {
 	left int // connections that are left behind
 }
 
-// NewStalls watches the writes on a pool. after 0: DefaultStall.
-func NewStalls(pool *sql.DB, after time.Duration) *Stalls {
+// newStalls watches the writes on a pool. after 0: DefaultStall.
+func newStalls(pool *sql.DB, after time.Duration) *Stalls {
 	if after == 0 {
 		after = DefaultStall
 	}

@@ -25,7 +25,7 @@ func TestStalls(t *testing.T) {
 		pool := sql.OpenDB(noServer{})
 		defer func() { require.NoError(t, pool.Close()) }()
 		pool.SetMaxOpenConns(2)
-		s := NewStalls(pool, 0)
+		s := newStalls(pool, 0)
 		limit := func() int { return pool.Stats().MaxOpenConnections }
 		watch := func(waits bool) (spared *int, end func() bool) {
 			spared = new(int)

@@ -37,7 +37,7 @@ func (d *Database) Confirm(ctx context.Context, started time.Time) error {
 			return nil
 		}
 	}
-	return ErrWarned
+	return errWarned
 }
 
 // ErrAnotherServer says that the server is not the one that was read from.
@@ -70,8 +70,8 @@ func (d *Database) ConfirmWritten(ctx context.Context, by Server) error {
 // write, it has everything that was visible before. For rows that become visible later, while the backend lives, their own
 // COMMIT has waited.
 
-// confirmed are the backends of a server over which such a write has been confirmed.
-type confirmed struct {
+// Confirmed are the backends of a server over which such a write has been confirmed.
+type Confirmed struct {
 	mu       sync.Mutex
 	started  time.Time
 	backends map[uint32]bool
@@ -80,13 +80,14 @@ type confirmed struct {
 // maxConfirmed bounds the memory for backends that are gone. Past it all are forgotten, and confirm once more.
 const maxConfirmed = 1024
 
-func (c *confirmed) Has(started time.Time, pid uint32) bool {
+// Has reports whether such a write has been confirmed over a backend.
+func (c *Confirmed) Has(started time.Time, pid uint32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.started.Equal(started) && c.backends[pid]
 }
 
-func (c *confirmed) add(started time.Time, pid uint32) {
+func (c *Confirmed) add(started time.Time, pid uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.started.Equal(started) || len(c.backends) == maxConfirmed {

@@ -127,7 +127,7 @@ func TestListAndCountSelectAlike(t *testing.T) {
 func TestStatementsOfPostgreSQLAgree(t *testing.T) {
 	texts, err := readStatements(Postgres, "x")
 	require.NoError(t, err)
-	mark := strings.Join(strings.Fields(texts[Begun]), " ")
+	mark := strings.Join(strings.Fields(texts[begun]), " ")
 	completes := strings.Join(strings.Fields(texts["complete"]), " ")
 	phrases := []struct {
 		text string

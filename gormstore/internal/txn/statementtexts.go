@@ -25,7 +25,7 @@ type Statement string
 // The statements of this package. Their comments are in PostgreSQL's files.
 const (
 	tryLock      Statement = "tryLock"      // PostgreSQL
-	Begun        Statement = "begun"        // PostgreSQL
+	begun        Statement = "begun"        // PostgreSQL
 	AsBegun      Statement = "asBegun"      // PostgreSQL
 	readSettings Statement = "readSettings" // PostgreSQL
 	setSettings  Statement = "setSettings"  // PostgreSQL

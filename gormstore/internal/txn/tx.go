@@ -21,8 +21,8 @@ import (
 // is never cancelled.
 type Tx struct {
 	DB    *Database
-	Conn  *conn
-	Entry entry
+	Conn  *Conn
+	Entry Entry
 	Mark  Mark        // PostgreSQL
 	asked atomic.Bool // the handler has asked for the transaction
 
@@ -42,9 +42,9 @@ const (
 	BackToSavepoint = "ROLLBACK TO SAVEPOINT " + sqltext.Savepoint
 )
 
-// entry is what a transaction writes besides the app's rows: the answer of an attempt, the result of a step, the marker of a
+// Entry is what a transaction writes besides the app's rows: the answer of an attempt, the result of a step, the marker of a
 // message. It shows afterwards whether the transaction has committed.
-type entry interface {
+type Entry interface {
 	// Lock is the advisory lock that the transaction holds; PostgreSQL.
 	Lock() int64
 	// Trace is a query that finds a row for as long as the transaction is open; SQLite.
@@ -60,14 +60,14 @@ type entry interface {
 }
 
 // NewTx is the transaction that has begun on a connection.
-func (d *Database) NewTx(own *sql.Conn, e entry) *Tx {
+func (d *Database) NewTx(own *sql.Conn, e Entry) *Tx {
 	t := &Tx{DB: d, Entry: e, Release: d.LeaveAttempt}
-	t.Conn = &conn{SQL: own, db: d, alive: t.alive, onEnded: t.loseEarly, guarded: guardedConns(own)}
+	t.Conn = &Conn{SQL: own, db: d, alive: t.alive, onEnded: t.loseEarly, guarded: guardedConns(own)}
 	return t
 }
 
-// Open opens a transaction for e on a connection of the pool. begin sends BEGIN, and what belongs to it.
-func (d *Database) Open(ctx context.Context, e entry, begin func(t *Tx) error) (*Tx, error) {
+// Begin opens a transaction for e on a connection of the pool. begin sends BEGIN, and what belongs to it.
+func (d *Database) Begin(ctx context.Context, e Entry, begin func(t *Tx) error) (*Tx, error) {
 	own, err := d.Pool.Conn(ctx)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (t *Tx) Use() Querier {
 
 // alive reports on SQLite whether the transaction is still open: the row that it has written first can be seen nowhere else.
 func (t *Tx) alive(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, EndTimeout)
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
 	name, args := t.Entry.Trace()
 	var one int
@@ -177,7 +177,7 @@ func (t *Tx) RollbackPostgres(ctx context.Context) (ours bool, err error) {
 	own := t.Conn.SQL
 	ours = !t.Gone && !t.Conn.ended.Load()
 	if ours && Status(own) != Failed {
-		check, err := t.DB.Call(ctx, own, AsBegun, []any{new(int)}, t.Mark.Args()...)
+		check, err := t.DB.CallOf(ctx, own, AsBegun, []any{new(int)}, t.Mark.Args()...)
 		if err == nil {
 			_, err = Send(ctx, own, check, Call{Text: "ROLLBACK"})
 		}
@@ -213,7 +213,7 @@ func (t *Tx) lose() error {
 	ctx, cancel := context.WithTimeout(context.Background(), EndPatience)
 	defer cancel()
 	var err error
-	recorded := Again(ctx, Long, func(int) bool {
+	recorded := again(ctx, long, func(int) bool {
 		err = t.DB.transact(ctx, func(q Querier) error { return t.Entry.Lose(ctx, q, 0) })
 		return err == nil
 	})
@@ -344,7 +344,7 @@ func (t *Tx) CommitOnly(ctx context.Context) (LastCalls, error) {
 	if t.DB.Dialect == SQLite {
 		return Committing(), t.StillOpen(ctx)
 	}
-	check, err := t.DB.Call(ctx, t.Conn.SQL, AsBegun, []any{new(int)}, t.Mark.Args()...)
+	check, err := t.DB.CallOf(ctx, t.Conn.SQL, AsBegun, []any{new(int)}, t.Mark.Args()...)
 	if err != nil {
 		return LastCalls{}, err
 	}

@@ -12,17 +12,17 @@ import "context"
 // their own: a handler that changes neither costs nothing. Where a trigger or a function changes the role unseen, the last
 // statement fails, and everything is rolled back.
 
-// settings are the other settings that the library's statements depend on.
-type settings struct{ session, role, searchPath string }
+// Settings are the other settings that the library's statements depend on.
+type Settings struct{ session, role, searchPath string }
 
 // keepSettings reads the settings before the first statement that may change them.
-func (c *conn) keepSettings(ctx context.Context) error {
+func (c *Conn) keepSettings(ctx context.Context) error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	if c.settings != nil {
 		return nil
 	}
-	var s settings
+	var s Settings
 	err := c.db.QueryRow(c.within(ctx), c.SQL, readSettings).Scan(&s.session, &s.role, &s.searchPath)
 	if err == nil {
 		c.settings = &s
@@ -32,14 +32,14 @@ func (c *conn) keepSettings(ctx context.Context) error {
 }
 
 // Kept returns the settings that keepSettings has read; nil if no statement may have changed them.
-func (c *conn) Kept() *settings {
+func (c *Conn) Kept() *Settings {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	return c.settings
 }
 
 // restoreSettings restores the settings that a handler may have changed.
-func (c *conn) restoreSettings(ctx context.Context) error {
+func (c *Conn) restoreSettings(ctx context.Context) error {
 	s := c.Kept()
 	if s == nil {
 		return nil

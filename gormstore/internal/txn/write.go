@@ -14,8 +14,8 @@ import (
 // nothing and is left behind; left reports whether it did.
 type Watcher func(leave func()) (ended func() (left bool))
 
-// Write is a write that is never cancelled.
-type Write struct {
+// write is a write that is never cancelled.
+type write struct {
 	Watch Watcher
 	// Send sends it, over one connection.
 	Send func(ctx context.Context) error
@@ -29,7 +29,7 @@ type Write struct {
 // the wait ends, too.
 //
 // Errors: that of End; ErrStalled; store.ErrUnconfirmed where ctx has ended, or over was closed.
-func (w Write) Run(ctx context.Context, over <-chan struct{}) error {
+func (w write) Run(ctx context.Context, over <-chan struct{}) error {
 	outcome, stalled := make(chan error, 1), make(chan struct{})
 	go func() {
 		growStack()
@@ -44,7 +44,7 @@ func (w Write) Run(ctx context.Context, over <-chan struct{}) error {
 	case err := <-outcome:
 		return err
 	case <-stalled:
-		return ErrStalled
+		return errStalled
 	case <-over:
 		return store.ErrUnconfirmed
 	case <-ctx.Done():
@@ -90,7 +90,7 @@ func (r *Repeated) Run(ctx context.Context, t store.Ticket, watch Watcher, send 
 				return unconfirmed(ctx)
 			}
 		}
-		try := Write{Watch: watch, Send: send,
+		try := write{Watch: watch, Send: send,
 			End: func(left bool, err error) error {
 				r.end(t, w, left, err)
 				return err
@@ -103,7 +103,7 @@ func (r *Repeated) Run(ctx context.Context, t store.Ticket, watch Watcher, send 
 			return w.err
 		default:
 		}
-		if !errors.Is(err, ErrStalled) {
+		if !errors.Is(err, errStalled) {
 			return err
 		}
 	}

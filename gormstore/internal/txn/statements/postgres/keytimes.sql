@@ -1,4 +1,4 @@
--- What timed keys are judged by: floors, in microseconds since 1970, and ages. They are settings: see keytime.go. Claims
+-- What timed keys are judged by: floors, in microseconds since 1970, and ages. They are settings: see keytime.go of gormstore. Claims
 -- read the floors in their own statements.
 
 -- name: raiseKeyFloor

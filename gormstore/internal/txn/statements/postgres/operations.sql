@@ -26,10 +26,10 @@ SELECT pg_catalog.set_config('jit', 'off', true) WHERE pg_catalog.current_settin
 -- committed it. For the newest first, the order and the comparison with the place are turned round.
 --
 -- They are among the records whose sweep_after is NULL, and among those that were claimed since the patrol came by: see
--- patrol.go. The first ones are read from an index in the order of the page, so that a page reads no more than it shows. $4 is
--- how far the patrol had come, in microseconds: by a number that it knows, the planner sees that the others are few. class has
--- the few values that sweep_after has, each found by one look at the index. OFFSET 0 keeps the planner from reading the whole
--- index for all of them at once.
+-- patrol.go of gormstore. The first ones are read from an index in the order of the page, so that a page reads no more than it
+-- shows. $4 is how far the patrol had come, in microseconds: by a number that it knows, the planner sees that the others are
+-- few. class has the few values that sweep_after has, each found by one look at the index. OFFSET 0 keeps the planner from
+-- reading the whole index for all of them at once.
 WITH RECURSIVE class (after) AS (
 	(SELECT r.sweep_after FROM :"schema".idempotency_record r WHERE r.sweep_after >= 0
 		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
