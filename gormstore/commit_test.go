@@ -374,3 +374,26 @@ func TestRestartedServerIsNotBelievedBeforeItsStandbyHasIt(t *testing.T) {
 	standby.Stop(pgtest.Fast)
 	requireCompleted(t, st, c, paid()) // this backend's server has been confirmed since it started
 }
+
+// The server ends a transaction in which nothing has happened for too long, with its own last word (25P03). Nothing of it
+// is there, so the command may be sent again.
+//
+// CONTRACT X-0, F-3
+func TestServerEndsAnIdleTransaction(t *testing.T) {
+	t.Parallel()
+	url := migratedURL(t)
+	watch := openPostgres(t, url, 1)
+	for name, undo := range map[string]bool{"a success": false, "a refusal": true} {
+		st := newStore(t, openPostgres(t, url+"&idle_in_transaction_session_timeout=100ms", 4))
+		c := command(store.Rollback)
+		tx, ctx := beginRow(t, st, c)
+		handle, _ := gormstore.SQLTx(ctx)
+		var backend int
+		require.NoError(t, handle.QueryRowContext(ctx, "SELECT pg_backend_pid()").Scan(&backend))
+		eventually(t, "the server has ended it", func() bool {
+			return query[int](t, watch, "SELECT count(*) FROM pg_stat_activity WHERE pid = ?", backend) == 0
+		})
+		require.ErrorIs(t, seal(t.Context(), tx, paid(), undo), store.ErrRetryable, name)
+		requireFree(t, st, c)
+	}
+}

@@ -8,13 +8,16 @@ import (
 )
 
 // Option is a setting of [New] and [Migrate].
-type Option func(*txn.Options)
+type Option func(*options)
 
-func optionsOf(given []Option) (o txn.Options) {
+type options struct{ txn.Options }
+
+func optionsOf(given []Option) txn.Options {
+	var o options
 	for _, set := range given {
 		set(&o)
 	}
-	return o
+	return o.Options
 }
 
 // DefaultStall is the default of [StallAfter].
@@ -25,14 +28,14 @@ const DefaultStall = txn.DefaultStall
 // by one, at most to twice the configured limit, and finds out over another connection whether the statement took effect.
 // While the server waits for its synchronous standby, the store waits, too. Default: [DefaultStall], also for 0. [New]
 // refuses a negative time.
-func StallAfter(d time.Duration) Option { return func(o *txn.Options) { o.Stall = d } }
+func StallAfter(d time.Duration) Option { return func(o *options) { o.Stall = d } }
 
 // InSchema names the schema of the tables on PostgreSQL, without quotes. Default: the schema of the search path that has
 // the tables. The search path is the one that is configured for the role, the database or in the connection string; a SET
 // on a connection does not count. It must be named if another schema of the database has the tables, too: the store and
 // Migrate refuse until then, because in the wrong tables every key is free (F-6). On SQLite, which has no schemas, the
 // option does nothing.
-func InSchema(name string) Option { return func(o *txn.Options) { o.Schema = name } }
+func InSchema(name string) Option { return func(o *options) { o.Schema = name } }
 
 // HarmlessFunctions names functions of your own that handlers call and that leave nothing on a connection, on PostgreSQL:
 // no setting, no role, no lock of the session. Write a name as in your statements: "total", or "shop.total" if it is called
@@ -44,7 +47,7 @@ func InSchema(name string) Option { return func(o *txn.Options) { o.Schema = nam
 // logger warns of each function once. The functions that come with PostgreSQL are known if they leave nothing. Default:
 // none.
 func HarmlessFunctions(names ...string) Option {
-	return func(o *txn.Options) {
+	return func(o *options) {
 		for _, name := range names {
 			o.Harmless = append(o.Harmless, strings.ToLower(name))
 		}

@@ -27,10 +27,15 @@ func SQLState(err error) string {
 func IsConflict(err error) bool { return strings.HasPrefix(SQLState(err), "40") }
 
 // isRetryable reports the failures after which the whole command may be repeated as it was: class 40, lock not
-// available, operator intervention.
+// available, operator intervention, a transaction that the server has ended because it did nothing or took too long.
 func isRetryable(err error) bool {
-	state := SQLState(err)
-	return strings.HasPrefix(state, "40") || state == lockNotAvailable || strings.HasPrefix(state, "57")
+	const idleInTransaction, transactionTimeout = "25P03", "25P04"
+	switch state := SQLState(err); state {
+	case lockNotAvailable, idleInTransaction, transactionTimeout:
+		return true
+	default:
+		return strings.HasPrefix(state, "40") || strings.HasPrefix(state, "57")
+	}
 }
 
 // isRefusal reports that the server refused a COMMIT: a constraint, a conflict. Errors of the connection, the server or a
