@@ -139,3 +139,26 @@ func TestReadBackDoesNotBelieveAStandby(t *testing.T) {
 	_, err := storeAt(t, standby.URL()).InFlight(t.Context(), ticket.ID)
 	require.ErrorContains(t, err, "the server is a standby")
 }
+
+// At a stricter level the first seal of a Resume attempt is refused, and what is then recorded alone gets a transaction of
+// its own. Each of the two looks for another attempt's record before the client hears that nothing was applied.
+//
+// CONTRACT M-6, X-4
+func TestEachTransactionLooksForAnotherRecord(t *testing.T) {
+	t.Parallel()
+	st := storeAt(t, pgtest.URL(t)+"&default_transaction_isolation=repeatable%20read")
+	require.NoError(t, Migrate(t.Context(), st.db.Gorm))
+	c := claimOf(1, store.Rollback)
+	first, claimed, err := st.Begin(t.Context(), c)
+	require.NoError(t, err)
+	require.True(t, claimed.Won)
+	require.NoError(t, first.Rollback(), "nothing is there")
+	second := first.(rollbackTx)
+	second.Tx = &txn.Tx{DB: second.DB, Mark: second.Mark}
+
+	other := c
+	other.Owner = store.Owner{2}
+	require.NoError(t, st.Complete(t.Context(), won(t, st, other), done))
+	require.ErrorIs(t, first.(rollbackTx).unlessTaken(t.Context(), store.ErrRetryable), store.ErrRetryable, "it has looked")
+	require.ErrorIs(t, second.unlessTaken(t.Context(), store.ErrRetryable), store.ErrStale)
+}

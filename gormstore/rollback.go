@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -225,17 +224,17 @@ func (t rollbackTx) unlessTaken(ctx context.Context, err error) error {
 	if !t.Mark.SharesSnapshot() {
 		return err
 	}
-	t.answer.lookOnce.Do(func() { // the deadline may have ended the transaction, and nobody has heard what it found
+	t.Taken.Once.Do(func() { // the deadline may have ended the transaction, and nobody has heard what it found
 		rec, found := t.answer.store.Find(ctx, t.answer.claim.ID)
 		switch {
 		case errors.Is(found, store.ErrNotFound), found == nil && (rec.State() == store.Free || rec.Ticket == t.answer.ticket()):
 		case found == nil:
-			t.answer.taken = store.ErrStale
+			t.Taken.Err = store.ErrStale
 		default:
-			t.answer.taken = fmt.Errorf("%w: it is not known whether another attempt has the key: %w", store.ErrRetryable, found)
+			t.Taken.Err = fmt.Errorf("%w: it is not known whether another attempt has the key: %w", store.ErrRetryable, found)
 		}
 	})
-	return cmp.Or(t.answer.taken, err)
+	return cmp.Or(t.Taken.Err, err)
 }
 
 // last returns the last message of the attempt: the record with the answer, steps, and COMMIT; or, after the rows are
@@ -301,9 +300,6 @@ type answer struct {
 	seen    int64 // the fence of the free record that was seen; 0: there was none
 	timed   bool  // it is one of a timed key
 	stepped bool  // it may have steps
-
-	lookOnce sync.Once // for another attempt's record: see unlessTaken
-	taken    error     // what was found
 }
 
 func (a *answer) ticket() store.Ticket {

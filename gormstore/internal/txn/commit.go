@@ -67,7 +67,7 @@ func Committing(calls ...Call) LastCalls {
 }
 
 // sendLast sends the last message. atCommit says that the error is that of a COMMIT, or came after a ROLLBACK.
-// Otherwise, if it comes from the server (see IsRefusal), nothing was committed, and the transaction may be open.
+// Otherwise, if it comes from the server (see isRefusal), nothing was committed, and the transaction may be open.
 func (t *Tx) sendLast(ctx context.Context, last LastCalls) (atCommit bool, err error) {
 	own, within := t.Conn.SQL, len(last.Within)
 	succeeded, err := Send(ctx, own, append(last.Within[:within:within], last.Alone...)...)

@@ -29,20 +29,19 @@ func IsConflict(err error) bool { return strings.HasPrefix(SQLState(err), "40") 
 // isRetryable reports the failures after which the whole command may be repeated as it was: class 40, lock not
 // available, operator intervention, a transaction that the server has ended because it did nothing or took too long.
 func isRetryable(err error) bool {
-	const idleInTransaction, transactionTimeout = "25P03", "25P04"
-	switch state := SQLState(err); state {
-	case lockNotAvailable, idleInTransaction, transactionTimeout:
-		return true
-	default:
-		return strings.HasPrefix(state, "40") || strings.HasPrefix(state, "57")
-	}
+	state := SQLState(err)
+	return state == lockNotAvailable || tookTooLong(state) || strings.HasPrefix(state, "40") || strings.HasPrefix(state, "57")
 }
 
+// tookTooLong reports that the server has ended the transaction, and the connection: idle_in_transaction_session_timeout,
+// transaction_timeout.
+func tookTooLong(state string) bool { return state == "25P03" || state == "25P04" }
+
 // isRefusal reports that the server refused a COMMIT: a constraint, a conflict. Errors of the connection, the server or a
-// pooler in between say nothing about the transaction: classes 08, 53, 57, 58 and XX.
+// pooler in between say nothing about the transaction: classes 08, 53, 57, 58 and XX, and a transaction that took too long.
 func isRefusal(err error) bool {
 	state := SQLState(err)
-	return state != "" && !slices.Contains([]string{"08", "53", "57", "58", "XX"}, state[:min(2, len(state))])
+	return state != "" && !tookTooLong(state) && !slices.Contains([]string{"08", "53", "57", "58", "XX"}, state[:min(2, len(state))])
 }
 
 // isBroken reports that an error came from a connection, not from the server's answer to a statement, nor from opening it.

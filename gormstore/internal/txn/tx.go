@@ -34,6 +34,12 @@ type Tx struct {
 	Gone    bool  // PostgreSQL: the last statement has found another transaction
 	lost    error // why it is not known which rows were committed: see undo
 	Steps   int   // that have written in it, of a Resume attempt
+
+	// Taken is what a look for another attempt's record has found, once for each transaction: see gormstore's rollbackTx.
+	Taken struct {
+		Once sync.Once
+		Err  error
+	}
 }
 
 // The savepoint by which the library knows its own transaction: see oursSQLite.
