@@ -38,10 +38,11 @@ func isRetryable(err error) bool {
 func tookTooLong(state string) bool { return state == "25P03" || state == "25P04" }
 
 // isRefusal reports that the server refused a COMMIT: a constraint, a conflict. Errors of the connection, the server or a
-// pooler in between say nothing about the transaction: classes 08, 53, 57, 58 and XX, and a transaction that took too long.
+// pooler in between say nothing about the transaction: classes 08, 53, 57, 58 and XX, and that it took too long.
 func isRefusal(err error) bool {
 	state := SQLState(err)
-	return state != "" && !tookTooLong(state) && !slices.Contains([]string{"08", "53", "57", "58", "XX"}, state[:min(2, len(state))])
+	silent := []string{"08", "53", "57", "58", "XX"}
+	return state != "" && !tookTooLong(state) && !slices.Contains(silent, state[:min(2, len(state))])
 }
 
 // isBroken reports that an error came from a connection, not from the server's answer to a statement, nor from opening it.
