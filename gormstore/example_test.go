@@ -1,21 +1,17 @@
 package gormstore_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 
-	"github.com/libtnb/sqlite"
 	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/exampledb"
 )
 
 // Booking is a money row. Once is its second line: the operation that made it, UNIQUE.
@@ -66,22 +62,12 @@ func Example() {
 	// b: 201 "reused", rows: 1
 }
 
-// exampleDB is an app's database, with the pragmas that an SQLite file for money needs, and migrated.
+// exampleDB is an app's database.
 func exampleDB() (db *gorm.DB, done func()) {
-	dir, err := os.MkdirTemp("", "idem")
+	db, remove, err := exampledb.Open()
 	must(err)
-	db, err = gorm.Open(sqlite.Open("file:"+filepath.Join(dir, "app.db")+
-		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"),
-		&gorm.Config{Logger: logger.Discard})
-	must(err)
-	must(gormstore.Migrate(context.Background(), db))
 	must(db.AutoMigrate(&Booking{}))
-	return db, func() {
-		pool, err := db.DB()
-		must(err)
-		must(pool.Close())
-		must(os.RemoveAll(dir))
-	}
+	return db, func() { must(remove()) }
 }
 
 // examplePost sends a command through the module's guards. In an app, ginidem or echoidem do this.

@@ -1,42 +1,27 @@
 package journal_test
 
 import (
-	"context"
 	"net/http"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
-	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/exampledb"
 )
 
 // The rules of the journal are tested by the package gormstore, in journal*_test.go: those tests need its databases.
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// exampleDB is an app's database, with the pragmas that an SQLite file for money needs, and migrated.
+// exampleDB is an app's database.
 func exampleDB() (db *gorm.DB, done func()) {
-	dir, err := os.MkdirTemp("", "idem")
+	db, remove, err := exampledb.Open()
 	must(err)
-	db, err = gorm.Open(sqlite.Open("file:"+filepath.Join(dir, "app.db")+
-		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"),
-		&gorm.Config{Logger: logger.Discard})
-	must(err)
-	must(gormstore.Migrate(context.Background(), db))
-	return db, func() {
-		pool, err := db.DB()
-		must(err)
-		must(pool.Close())
-		must(os.RemoveAll(dir))
-	}
+	return db, func() { must(remove()) }
 }
 
 func must(err error) {
