@@ -53,8 +53,8 @@ func callsOf(ctx context.Context) (*attemptctx.Calls, error) {
 	return calls, calls.Over()
 }
 
-// WithMessage returns the context for the handler of a message. It is for packages that implement an inbox:
-// inbox.Inbox. message is an id for the message and its consumer group, the same in every delivery. The handler's
+// WithMessage returns the context for the handler of a message. It is for packages that implement an inbox, as
+// gormstore/inbox does. message is an id for the message and its consumer group, the same in every delivery. The handler's
 // calls and events derive their keys from it, as those of an attempt derive theirs from the operation. Call end when
 // the handler has returned; after that no key is derived (C-5).
 //

@@ -10,8 +10,9 @@
 // attempt's context but goes over another connection. [Migrate] makes the tables; a model that stores money embeds [Once],
 // whose index is the second line, and [Audit] checks it.
 //
-// A Resume handler writes rows in steps; each step commits together with its record: see [Step]. A consumer of a queue
-// writes rows together with the marker of the message that it processes: see the package inbox.
+// A Resume handler writes rows in steps; each step commits together with its record: see [Step]. Two packages below this
+// one use the same database. With gormstore/inbox, a consumer of a queue writes rows together with the marker of the
+// message that it processes. With gormstore/journal, an app that calls other services keeps the keys of its calls.
 //
 // The store runs its own statements directly on the pool below GORM, without the app's callbacks, plugins, replicas and
 // loggers. The folder internal/txn/statements has each statement as a whole, in one file per subject for each of the two

@@ -337,7 +337,7 @@ func TestJournalIsNotLogged(t *testing.T) {
 // caller names the environment of the process that TestCallerIsKilled starts.
 const (
 	callerURL = "IDEM_TEST_CALLER_URL"
-	callerDB  = "IDEM_TEST_CALLER_DB" // "" is a caller without a j
+	callerDB  = "IDEM_TEST_CALLER_DB" // "" is a caller without a journal
 )
 
 // TestJournalCaller is the other process of TestCallerIsKilled: it sends one command, and prints how it went.

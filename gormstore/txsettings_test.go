@@ -37,7 +37,7 @@ func TestHandlersDoNotWeakenTheCommit(t *testing.T) {
 			var first []func()
 			if strings.Contains(weaken, "before") {
 				if name == "message" {
-					continue // an box refuses such a connection
+					continue // an inbox refuses such a connection
 				}
 				first = append(first, func() { onAll(t, db, 4, "SET synchronous_commit = off") })
 			}

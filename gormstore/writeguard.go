@@ -13,7 +13,8 @@ import (
 
 // ErrOutsideTransaction is the error of a write that carries the context of a Rollback attempt but goes over another
 // connection. Such a write would stay when the attempt is rolled back. A write in a Resume attempt outside a database
-// step also gets this error, because the next attempt would write again. inbox.Inbox.Process returns it, too.
+// step also gets this error, because the next attempt would write again. inbox.Inbox.Process returns it, too, and so
+// do Plan and Done of journal.Journal.
 var ErrOutsideTransaction = txn.ErrOutsideTransaction
 
 // Outside marks a context for statements that go over another connection than the attempt's on purpose. The write guard
@@ -25,9 +26,9 @@ const guardName = "idem:write_guard"
 
 // WriteGuard is a GORM plugin that refuses two kinds of writes with [ErrOutsideTransaction], before they reach the
 // database: a write with the context of a Rollback attempt over another connection than the attempt's, and a write with
-// the context of a Resume attempt outside its database steps. New installs it on its own db. If an app has more
-// *gorm.DB values, install it on each with db.Use(gormstore.WriteGuard()). It also refuses a row with [Once] that has no
-// operation id.
+// the context of a Resume attempt outside its database steps. New installs it on its own db, as inbox.New and
+// journal.New do. If an app has more *gorm.DB values, install it on each with db.Use(gormstore.WriteGuard()). It also
+// refuses a row with [Once] that has no operation id.
 //
 // It sees what goes through GORM with the handler's context: Create, Save, Update, Delete, Exec, reads that lock their rows
 // (SELECT ... FOR UPDATE), and reads that may write. A read may write if it contains a write, or calls a function that the

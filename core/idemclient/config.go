@@ -35,14 +35,14 @@ type Config struct {
 	// fresh token, which does not change the key. It may sign the request, which already has the key. An error ends the
 	// call. Optional.
 	Authorize func(*http.Request) error
-	// Journal keeps the keys of intents. Without a journal, each client keeps its keys in memory (see
-	// [intents.NewMemoryJournal]), and they are lost with the process. Then a command that was being sent gets a new key
-	// when it is sent again, and may be carried out twice. The same happens to a command that has ended, if its intent comes
-	// again after 10,000 others.
+	// Journal keeps the keys of intents; that of gormstore/journal keeps them in the app's database. Without a journal,
+	// each client keeps its keys in memory (see [intents.NewMemoryJournal]), and they are lost with the process. Then a
+	// command that was being sent gets a new key when it is sent again, and may be carried out twice. The same happens to
+	// a command that has ended, if its intent comes again after 10,000 others.
 	Journal intents.Journal
 	// CallerEnds: Do does not end intents in the journal. The caller does, if [Result].Ends, in the transaction of the rows
-	// that keep the command's outcome (journal.Journal.Done, C-6). If the process is killed in between, the intent is still
-	// pending afterwards, and the caller repeats it to learn the answer. An intent that has ended is not sent again:
+	// that keep the command's outcome (Done of gormstore/journal, C-6). If the process is killed in between, the intent is
+	// still pending afterwards, and the caller repeats it to learn the answer. An intent that has ended is not sent again:
 	// [ErrEnded]. It needs a Journal, whose clients must all have the same CallerEnds.
 	CallerEnds bool
 	// Observe is called after each attempt, in the goroutine of the call. It must be quick. Optional.

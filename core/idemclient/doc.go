@@ -6,6 +6,6 @@
 //	res, err := client.Do(ctx, "order-7/pay", req)
 //
 // The intent is the caller's own name for something that must happen once. The same name is the same command, and gets
-// the same key. With an [intents.Journal] the key survives a restart. Inside a guarded handler the intent names the call,
-// and the key is derived from the handler's own operation (C-3).
+// the same key. With a journal in a database, that of gormstore/journal, the key survives a restart. Inside a guarded
+// handler the intent names the call, and the key is derived from the handler's own operation (C-3).
 package idemclient

@@ -1,6 +1,6 @@
 // Package intents keeps the keys of a caller of money commands: one key for each intent, also after a restart of the
-// caller. It does not use HTTP. core/idemclient sends commands with these keys, and gormstore has a journal in a
-// database.
+// caller. It does not use HTTP. core/idemclient sends commands with these keys, and gormstore/journal keeps
+// them in a database.
 //
 // An intent is the caller's own name for something that must happen once, "order-7/pay" for instance.
 package intents

@@ -8,8 +8,8 @@ import (
 )
 
 // Journal keeps the keys of intents, so that a caller that was killed repeats its command with the same key.
-// journal.New keeps them beside the caller's own rows. Several processes may use one journal, and repeat one
-// intent at once: they all get the same key.
+// The package gormstore/journal has one that keeps them beside the caller's own rows. Several processes may use one
+// journal, and repeat one intent at once: they all get the same key.
 type Journal interface {
 	// Begin returns the entry of e.Intent, as it is after this call. If there is no entry, Begin makes one with e.Key, or
 	// with a new key if e has none (see [NewKey]). If the entry has no Command and e has one, Begin stores that with the

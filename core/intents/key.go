@@ -27,8 +27,8 @@ func NewKey() string {
 // MinSecret is the shortest secret of [NewSecret], in bytes.
 const MinSecret = 32
 
-// Secret derives the keys of intents from their names: see journal.KeysOf. It is safe for use by any number of
-// goroutines.
+// Secret derives the keys of intents from their names: see KeysOf of gormstore/journal. It is safe for use by any number
+// of goroutines.
 type Secret struct{ of []byte }
 
 // NewSecret returns a Secret of at least [MinSecret] random bytes. Without these bytes, nobody can compute the key of an

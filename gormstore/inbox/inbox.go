@@ -1,6 +1,12 @@
-// Package inbox lets a consumer of messages process each message once, however often the broker delivers it: the marker of a
-// message commits with the rows that its processing writes. It works with any broker, and with the events of webhooks;
-// watermillidem connects it with Watermill. Its tables are those of [gormstore.Migrate].
+// Package inbox lets a consumer group process each message once, however often the broker delivers it. For each message
+// that it has processed, the inbox has a row: the marker. It commits together with the rows that the processing writes.
+//
+//	box, err := inbox.New(db, inbox.Config{Group: "stock", BrokerRetention: 7 * 24 * time.Hour})
+//	err = box.Process(ctx, inbox.Message{Source: "payments", ID: id, Payload: payload}, func(tx *gorm.DB) error { ... })
+//
+// It works with any broker, and with the events of webhooks. The module gormstore/watermillidem connects it with
+// Watermill. [gormstore.Migrate] makes its tables; core.Module.Run removes old markers. docs/queues.md says what to tell
+// the broker after each error.
 package inbox
 
 import (
@@ -23,8 +29,8 @@ import (
 // Errors of [Inbox.Process] that say what to do with a message. After any other error, let the broker deliver the message
 // again: see Process.
 var (
-	// ErrReused: the id came before with another payload. The message is not a duplicate, and was not processed. Send
-	// it to the dead letters.
+	// ErrReused: the id came before with another payload. The message is not a duplicate, and was not processed. Send it
+	// to the dead letters.
 	ErrReused = errors.New("idem: inbox: the message id has been processed with another payload; a publisher " +
 		"must give every message its own id")
 
@@ -37,8 +43,8 @@ var (
 	ErrTooOld = errors.New("idem: inbox: the message is older than a marker lives (inbox.Config.Keep), so " +
 		"nobody knows whether it has been processed")
 
-	// ErrTwoHandlers: another handler processes the messages of this source in the same group. Each of the two would skip as
-	// a duplicate what the other has processed.
+	// ErrTwoHandlers: another handler of this process has the same source and group. Each of the two would skip as a
+	// duplicate what the other has processed. Between two processes that is not noticed.
 	ErrTwoHandlers = errors.New("idem: inbox: two handlers share a consumer group and a source, and each would skip what " +
 		"the other has processed; give each handler an inbox with its own Group")
 
@@ -56,7 +62,7 @@ var (
 	ErrInvalid = errors.New("idem: inbox: the message cannot be told apart from others")
 )
 
-// DefaultKeep is the default of Config.Keep: how long the marker of a processed message lives.
+// DefaultKeep is the default of [Config].Keep: how long the marker of a processed message lives.
 const DefaultKeep = 30 * 24 * time.Hour
 
 // Config configures an [Inbox]. Group and BrokerRetention are required.
@@ -70,9 +76,9 @@ type Config struct {
 	BrokerRetention time.Duration
 
 	// Keep is how long a marker lives, by the database's clock. The time begins when the message is processed, or at its
-	// publication if that is later. Default: [DefaultKeep], or BrokerRetention if that is longer. Less than BrokerRetention
-	// is an error: a message could come again after its marker is gone. Run of the module on the same database deletes
-	// markers after that time.
+	// publication if that is later. Default: [DefaultKeep], or BrokerRetention if that is longer. Less than
+	// BrokerRetention is an error: a message could come again after its marker is gone. [core.Module.Run] of a module
+	// whose store is in the same database deletes markers after that time.
 	Keep time.Duration
 
 	// Deadline is how long the processing of one message may take; then it is rolled back. At least 1 s. Default:
@@ -93,9 +99,11 @@ type Inbox struct {
 	validated txn.Validated
 }
 
-// New returns an inbox on db, which must have the tables of [gormstore.Migrate]. If db also gets a store, call
-// gormstore.New first, so that the inbox shares SQLite's writer and the connections with the store. The error names
-// everything that is wrong with the configuration.
+// New returns an inbox on db, which must have the tables of [gormstore.Migrate], and installs the write guard there. If
+// db also gets a store, call gormstore.New first: the inbox then shares the store's schema, its part of the pool, and
+// SQLite's one writer.
+//
+// Errors: one that names everything that is wrong with cfg; those of [gormstore.New], except that no file is locked.
 func New(db *gorm.DB, cfg Config) (*Inbox, error) {
 	if cfg.Keep == 0 {
 		cfg.Keep = max(DefaultKeep, cfg.BrokerRetention)
@@ -163,20 +171,21 @@ func (i *Inbox) handledBy(m Message) error {
 // nil means that the message was processed, now or before: acknowledge it. fn ran only if it was processed now.
 //
 // After an error nothing of the message is stored, with two exceptions. [store.ErrUnconfirmed]: the connection was lost
-// during COMMIT. [ErrUnknown]: fn has ended the transaction itself. After [ErrReused], [ErrTooOld],
-// [ErrUnknown] and [ErrInvalid], another delivery would end in the same way. After any other error give the
-// message back: the next delivery finds the marker, or not. Other errors: [ErrBusy]; [ErrTwoHandlers]; the error
-// of fn; store.ErrRetryable if a statement of fn met a conflict, even if fn swallowed the error; store.ErrAborted if a
-// statement failed and fn returned nil; those of [Inbox.Validate]; errors of the database. After a panic of fn the
-// message is rolled back, and the panic continues.
+// during COMMIT. [ErrUnknown]: fn has ended the transaction itself. After [ErrReused], [ErrTooOld], [ErrUnknown] and
+// [ErrInvalid], another delivery would end in the same way. After any other error give the message back: the next
+// delivery finds the marker, or not. Other errors: [ErrBusy]; [ErrTwoHandlers]; [ErrTwoMessages]; the error of fn;
+// store.ErrRetryable if a statement of fn met a conflict, even if fn swallowed the error; store.ErrAborted if a statement
+// failed and fn returned nil; those of [Inbox.Validate]; errors of the database. After a panic of fn the message is
+// rolled back, and the panic continues.
 //
 // A message whose ctx ends is rolled back, even if fn does not look at ctx. COMMIT itself is never cancelled.
 //
 // With the context of a Rollback handler, a [gormstore.Step] or another inbox, the message joins that transaction. Then
 // the message is processed only when that transaction has committed, and after an error only the message's own rows are
 // undone. Messages join one after the other. A transaction that ends while a message is still being processed is rolled
-// back. In an attempt without a transaction (Park, or Resume outside a step) the error is
-// [gormstore.ErrOutsideTransaction]. With [gormstore.Outside] the message gets a transaction of its own there.
+// back. In an attempt without a transaction (Park, or Resume outside a step), and in a transaction of another database,
+// the error is [gormstore.ErrOutsideTransaction]. With [gormstore.Outside] the message gets a transaction of its own
+// there.
 func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) error) error {
 	if err := errors.Join(m.validate(), i.handledBy(m)); err != nil {
 		return err

@@ -1,6 +1,12 @@
-// Package journal keeps what an app asks of other services, as their client: one key for each intent, in the app's own
-// database. A client that was killed finds its intents there, and repeats its calls with the same keys. Its table is that of
-// [gormstore.Migrate]; core/idemclient sends what it keeps.
+// Package journal keeps the intents of an app that is a client of other services, in the app's own database: for each
+// intent its name, its one key, and the hash of its command. It does not keep the requests.
+//
+//	j, err := journal.New(db)
+//	client, err := idemclient.New(idemclient.Config{Journal: j})
+//
+// core/idemclient takes the keys from the journal, and sends. An app that was killed finds its intents without an answer
+// by [Journal.Pending], makes their requests again from its own rows, and sends them with the same keys.
+// [gormstore.Migrate] makes the table, and docs/client.md shows the whole loop.
 package journal
 
 import (
@@ -49,9 +55,9 @@ type Option func(*Journal)
 // All processes of a journal need the same secret, for ever. An intent that already has a key keeps it.
 func KeysOf(secret *intents.Secret) Option { return func(j *Journal) { j.secret = secret } }
 
-// New returns the journal in db, which must have the tables of [gormstore.Migrate]. If db also gets a store, call
-// gormstore.New first: the journal then shares SQLite's one writer with the store. Errors: as for [gormstore.New], except
-// that no file is locked.
+// New returns the journal in db, which must have the tables of [gormstore.Migrate], and installs the write guard there.
+// If db also gets a store, call gormstore.New first: the journal then shares the store's schema and SQLite's one writer.
+// Errors: as for [gormstore.New], except that no file is locked.
 func New(db *gorm.DB, opts ...Option) (*Journal, error) {
 	d, err := txn.Of(db, gormstore.WriteGuard())
 	if err != nil {
@@ -152,13 +158,13 @@ func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries
 // skew is how far the clocks may be apart when a journal is swept, as the default of core.Config.MaxClockSkew (T-5).
 const skew = time.Hour
 
-// MinKeep is the shortest time for which an intent that has ended is kept: 24 h.
+// MinKeep is the shortest time for which [Journal.Sweep] keeps an intent that has ended: 24 h.
 const MinKeep = 24 * time.Hour
 
 // Sweep deletes at most limit intents that ended longer than keep ago, and returns how many. It never deletes a pending
 // intent. If a deleted intent comes again, it is new and gets a new key (with [KeysOf] the old one). So keep is how long
-// a caller may repeat an intent that has ended. Less than [MinKeep] is an error. The app decides when to call
-// Sweep; all instances may call it at once.
+// a caller may repeat an intent that has ended. Less than [MinKeep] is an error. The app decides when to call Sweep; all
+// instances may call it at once.
 func (j *Journal) Sweep(ctx context.Context, keep time.Duration, limit int) (n int, err error) {
 	if keep < MinKeep {
 		return 0, fmt.Errorf("idem: journal: Sweep: keep is %v; use at least %v", keep, MinKeep)

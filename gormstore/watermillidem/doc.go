@@ -1,5 +1,5 @@
-// Package watermillidem joins gormstore with Watermill: handlers that process a message once (the inbox, Q-1), and
-// events that are published from the transaction of the rows (the outbox, Q-2).
+// Package watermillidem joins gormstore with Watermill: handlers that process a message once (gormstore/inbox,
+// Q-1), and events that are published from the transaction of the rows (the outbox, Q-2).
 //
 // Publishing, in a Rollback handler, a database step or an inbox handler:
 //
@@ -9,7 +9,8 @@
 //
 // Consuming:
 //
-//	handle, err := watermillidem.Inbox(inbox, "payments", func(tx *gorm.DB, msg *message.Message) error { ... })
+//	box, err := inbox.New(db, inbox.Config{Group: "stock", BrokerRetention: 7 * 24 * time.Hour})
+//	handle, err := watermillidem.Inbox(box, "payments", func(tx *gorm.DB, msg *message.Message) error { ... })
 //	router.AddConsumerHandler("stock", "payments", subscriber, handle)
 //
 // To another broker: [NewForwarder]. On PostgreSQL a subscriber of the outbox has [PostgreSQLOffsets].

@@ -28,9 +28,8 @@ var ErrProduced = errors.New("idem: watermillidem: a handler with an inbox must 
 // A message is known by source and its UUID; one without a UUID is refused. source is where UUIDs are unique: a topic or
 // a publisher. When it was published is read from the metadata that [Event] writes.
 //
-// The marker belongs to the handler: two handlers of one source need two groups. Inbox returns
-// [inbox.ErrTwoHandlers] the second time for an inbox and a source, and the handler does where the router has given
-// it two names (Q-3).
+// The marker belongs to the handler: two handlers of one source need two groups. Inbox returns [inbox.ErrTwoHandlers] the
+// second time for an inbox and a source, and the handler does where the router has given it two names (Q-3).
 //
 // nil acknowledges: processed, now or before. The handler's errors are those of [inbox.Inbox.Process]. Those that
 // [Permanent] reports belong to the dead letters; all others are given back to the broker.

@@ -10,7 +10,7 @@ import (
 // a deadlock.
 const MaxTries = 16
 
-// The longest pauses of [Again]: before a statement is sent again, and while a server is not there.
+// The longest pauses of again: before a statement is sent again, and while a server is not there.
 const (
 	short = 50 * time.Millisecond
 	long  = time.Second

@@ -271,7 +271,7 @@ func (c *Conn) within(ctx context.Context) context.Context {
 	return both
 }
 
-// ExecContext implements dbtx.
+// ExecContext implements [DBTX].
 func (c *Conn) ExecContext(ctx context.Context, query string, args ...any) (result sql.Result, err error) {
 	inside, err := c.admit(ctx, query)
 	if err != nil {
@@ -286,7 +286,7 @@ func (c *Conn) ExecContext(ctx context.Context, query string, args ...any) (resu
 // PrepareContext refuses: the errors of a prepared statement would go unseen, and it could outlive the attempt.
 func (c *Conn) PrepareContext(context.Context, string) (*sql.Stmt, error) { return nil, errPrepare }
 
-// QueryContext implements dbtx.
+// QueryContext implements [DBTX].
 func (c *Conn) QueryContext(ctx context.Context, query string, args ...any) (rows *sql.Rows, err error) {
 	inside, err := c.admit(ctx, query)
 	if err != nil {
@@ -303,14 +303,14 @@ func (c *Conn) QueryContext(ctx context.Context, query string, args ...any) (row
 	return rows, err
 }
 
-// QueryRowContext implements dbtx.
+// QueryRowContext implements [DBTX].
 func (c *Conn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	rows, err := c.QueryContext(ctx, query, args...) // the row closes them, or the end
 	return rowOf(rows, err, c.shut)
 }
 
 // Commit refuses: only the attempt itself commits. GORM uses a savepoint for a transaction inside the attempt's, because
-// conn has Commit and Rollback.
+// Conn has Commit and Rollback.
 func (c *Conn) Commit() error { return errNotYours }
 
 // Rollback refuses: only the attempt itself rolls back.

@@ -54,7 +54,7 @@ func (d *Database) session(ctx context.Context, conn gorm.ConnPool) *gorm.DB {
 	return session
 }
 
-// ExecContext implements dbtx.
+// ExecContext implements [DBTX].
 func (c *stepConn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if c.over.Load() {
 		return nil, errStepOver
@@ -62,7 +62,7 @@ func (c *stepConn) ExecContext(ctx context.Context, query string, args ...any) (
 	return c.Conn.ExecContext(ctx, query, args...)
 }
 
-// QueryContext implements dbtx.
+// QueryContext implements [DBTX].
 func (c *stepConn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if c.over.Load() {
 		return nil, errStepOver
@@ -70,7 +70,7 @@ func (c *stepConn) QueryContext(ctx context.Context, query string, args ...any) 
 	return c.Conn.QueryContext(ctx, query, args...)
 }
 
-// QueryRowContext implements dbtx.
+// QueryRowContext implements [DBTX].
 func (c *stepConn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	if c.over.Load() {
 		return refusedRow(errStepOver)
@@ -129,7 +129,7 @@ func (r *Reader) conn(ctx context.Context, queries ...string) (*Conn, error) {
 	return t.Conn, nil
 }
 
-// ExecContext implements dbtx.
+// ExecContext implements [DBTX].
 func (r *Reader) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	c, err := r.conn(ctx, query)
 	if err != nil {
@@ -138,10 +138,10 @@ func (r *Reader) ExecContext(ctx context.Context, query string, args ...any) (sq
 	return c.ExecContext(ctx, query, args...)
 }
 
-// PrepareContext implements dbtx.
+// PrepareContext implements [DBTX].
 func (r *Reader) PrepareContext(context.Context, string) (*sql.Stmt, error) { return nil, errPrepare }
 
-// QueryContext implements dbtx.
+// QueryContext implements [DBTX].
 func (r *Reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	c, err := r.conn(ctx, query)
 	if err != nil {
@@ -150,7 +150,7 @@ func (r *Reader) QueryContext(ctx context.Context, query string, args ...any) (*
 	return c.QueryContext(ctx, query, args...)
 }
 
-// QueryRowContext implements dbtx.
+// QueryRowContext implements [DBTX].
 func (r *Reader) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	c, err := r.conn(ctx, query)
 	if err != nil {

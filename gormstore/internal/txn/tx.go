@@ -331,7 +331,7 @@ func (t *Tx) FailedStep(ctx context.Context) error {
 }
 
 var errUnfinished = errors.New("idem: gormstore: a message was still being processed in the transaction when it ended; " +
-	"wait for Inbox.Process before the handler returns")
+	"wait for inbox.Inbox.Process before the handler returns")
 
 // StillOpen fails on SQLite unless the transaction is the one that was begun: only that one has the savepoint. On PostgreSQL
 // the last message itself checks that.

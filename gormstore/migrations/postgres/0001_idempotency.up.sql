@@ -112,7 +112,8 @@ CREATE TABLE IF NOT EXISTS processed_message_floor (
     PRIMARY KEY (consumer_group, source)
 );
 
--- What this app asks of other services, as a client: one key per intent, which survives a restart. See Journal.
+-- What this app asks of other services, as a client: one key per intent, which survives a restart. See the
+-- package gormstore/journal.
 CREATE TABLE IF NOT EXISTS idempotency_intent (
     intent          text        NOT NULL PRIMARY KEY,
     idempotency_key text        NOT NULL,

@@ -1,4 +1,5 @@
--- The journal of an app that calls others. $1 is the intent's name, unless a comment says otherwise.
+-- The journal of an app that calls others: see gormstore/journal. $1 is the intent's name, unless a comment says
+-- otherwise.
 
 -- name: beginIntent
 -- Makes an entry, or notes the command of one that was planned; what is there is not changed. $2 key, $3 and $4 version and

@@ -1,5 +1,5 @@
--- What timed keys are judged by: floors, in microseconds since 1970, and ages. They are settings: see keytime.go of gormstore. Claims
--- read the floors in their own statements.
+-- What timed keys are judged by: floors, in microseconds since 1970, and ages. They are settings: see keytime.go of
+-- gormstore. Claims read the floors in their own statements.
 
 -- name: raiseKeyFloor
 -- Raises the floor $1 to $2, and never lowers it.

@@ -1,4 +1,4 @@
--- The markers of processed messages. $1 consumer group, $2 source, $3 message id.
+-- The markers of processed messages: see gormstore/inbox. $1 consumer group, $2 source, $3 message id.
 
 -- name: mark
 -- Looks for a marker, and makes one where there is none: $4 hash of the payload, $5 when the message was published in

@@ -1,4 +1,5 @@
--- The patrol lists the operations that have stayed open: see patrol.go of gormstore. $1 and $2 are times in microseconds since 1970.
+-- The patrol lists the operations that have stayed open: see patrol.go of gormstore. $1 and $2 are
+-- times in microseconds since 1970.
 
 -- name: patrolled
 -- The clock, the patrol's limit, and how far it has come.
