@@ -62,12 +62,11 @@ func Example() {
 	// b: 201 "reused", rows: 1
 }
 
-// exampleDB is an app's database.
+// exampleDB is an app's database, with the table of its bookings.
 func exampleDB() (db *gorm.DB, done func()) {
-	db, remove, err := exampledb.Open()
-	must(err)
+	db, done = exampledb.Open()
 	must(db.AutoMigrate(&Booking{}))
-	return db, func() { must(remove()) }
+	return db, done
 }
 
 // examplePost sends a command through the module's guards. In an app, ginidem or echoidem do this.

@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/gormstore/inbox"
+	"github.com/auth19/idem/internal/exampledb"
 )
 
 // Stock is a row that a consumer changes.
@@ -19,7 +20,7 @@ type Stock struct {
 
 // A broker delivers a payment event twice, and a third message comes under the same id. Stock is taken once.
 func ExampleInbox() {
-	db, done := exampleDB()
+	db, done := exampledb.Open()
 	defer done()
 	must(db.AutoMigrate(&Stock{}))
 	must(db.Create(&Stock{SKU: "tea", Pieces: 10}).Error)

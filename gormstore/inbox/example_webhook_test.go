@@ -17,6 +17,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/gormstore/inbox"
+	"github.com/auth19/idem/internal/exampledb"
 )
 
 // Invoice is a row that a payment provider's event changes.
@@ -89,7 +90,7 @@ func applyEvent(tx *gorm.DB, event providerEvent) error {
 // A provider delivers an event twice, with another count of deliveries in it. Somebody else sends one without the
 // signature.
 func ExampleInbox_webhook() {
-	db, done := exampleDB()
+	db, done := exampledb.Open()
 	defer done()
 	must(db.AutoMigrate(&Invoice{}))
 	must(db.Create(&Invoice{ID: "in_7", Status: "open"}).Error)

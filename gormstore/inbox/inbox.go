@@ -149,15 +149,12 @@ func (i *Inbox) Own(source string) error {
 	return nil
 }
 
-// stream is a source and the group that processes its messages.
-type stream struct{ group, source string }
-
 // handledBy returns an error if the group and source have another handler in this process, with any inbox.
 func (i *Inbox) handledBy(m Message) error {
 	if m.Handler == "" {
 		return nil
 	}
-	first, _ := i.db.Handlers.LoadOrStore(stream{i.cfg.Group, m.Source}, m.Handler)
+	first, _ := i.db.Handlers.LoadOrStore([2]string{i.cfg.Group, m.Source}, m.Handler)
 	if first != m.Handler {
 		return fmt.Errorf("%w: group %q, source %q, handlers %q and %q", ErrTwoHandlers, i.cfg.Group, m.Source, first, m.Handler)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/auth19/idem/core/idemclient"
 	"github.com/auth19/idem/core/memstore"
 	"github.com/auth19/idem/gormstore/journal"
+	"github.com/auth19/idem/internal/exampledb"
 )
 
 // Remittance is a row of an app that calls a bank.
@@ -27,7 +28,7 @@ type Remittance struct {
 // says what came of it. It is killed when the bank has paid and the app does not know yet. Started again it finds the
 // intent, makes the request of its own row once more, and gets the answer that was lost: the key is the one of before.
 func ExampleJournal() {
-	db, done := exampleDB()
+	db, done := exampledb.Open()
 	defer done()
 	must(db.AutoMigrate(&Remittance{}))
 	bank := exampleBank()
@@ -57,7 +58,7 @@ func ExampleJournal() {
 
 // A client whose keys survive a restart, and whose token is fresh in each attempt.
 func ExampleNew() {
-	db, done := exampleDB()
+	db, done := exampledb.Open()
 	defer done()
 	bank := exampleBank()
 	defer bank.Close()

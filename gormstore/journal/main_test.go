@@ -17,23 +17,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// exampleDB is an app's database.
-func exampleDB() (db *gorm.DB, done func()) {
-	db, remove, err := exampledb.Open()
-	must(err)
-	return db, func() { must(remove()) }
-}
-
 func must(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-// database is exampleDB for a test.
+// database is that of the examples, for a test.
 func database(t *testing.T) *gorm.DB {
 	t.Helper()
-	db, done := exampleDB()
+	db, done := exampledb.Open()
 	t.Cleanup(done)
 	return db
 }

@@ -3,7 +3,6 @@ package exampledb
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 
@@ -14,23 +13,26 @@ import (
 	"github.com/auth19/idem/gormstore"
 )
 
-// Open makes an app's database, with the pragmas that an SQLite file for money needs, and migrated. done removes it.
-func Open() (db *gorm.DB, done func() error, err error) {
+// Open makes an app's database, with the pragmas that an SQLite file for money needs, and migrated. done removes it. Both
+// panic on an error: an example has nobody to tell.
+func Open() (db *gorm.DB, done func()) {
 	dir, err := os.MkdirTemp("", "idem")
-	if err != nil {
-		return nil, nil, err
-	}
+	must(err)
 	db, err = gorm.Open(sqlite.Open("file:"+filepath.Join(dir, "app.db")+
 		"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(5000)"),
 		&gorm.Config{Logger: logger.Discard})
-	if err == nil {
-		err = gormstore.Migrate(context.Background(), db)
-	}
-	return db, func() error {
+	must(err)
+	must(gormstore.Migrate(context.Background(), db))
+	return db, func() {
 		pool, err := db.DB()
-		if err == nil {
-			err = pool.Close()
-		}
-		return errors.Join(err, os.RemoveAll(dir))
-	}, err
+		must(err)
+		must(pool.Close())
+		must(os.RemoveAll(dir))
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
 }

@@ -36,7 +36,7 @@ type Database struct {
 	// ConnectionCheck says whether the server has client_connection_check_interval. 0: not asked yet, 1: yes, 2: no.
 	ConnectionCheck atomic.Int32
 
-	Handlers sync.Map // of messages: their stream -> its name
+	Handlers sync.Map // of an inbox: group and source -> the name of the handler
 }
 
 // Options of a database: see gormstore.Option.
