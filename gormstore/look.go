@@ -33,9 +33,10 @@ func (s *Store) lookFirst(ctx context.Context, c store.Claim) (store.Claimed, er
 	if c.Lean {
 		return s.lookAnswer(ctx, c.ID)
 	}
+	id := c.ID // c.ID[:] would move all of c to the heap
 	var now txn.Instant
 	var scan recordScan
-	err := s.db.AskAlone(ctx, lookFirst, scan.targets(&now), c.ID[:])
+	err := s.db.AskAlone(ctx, lookFirst, scan.targets(&now), id[:])
 	if err != nil || now.IsZero() {
 		return store.Claimed{}, err
 	}

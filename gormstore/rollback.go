@@ -308,7 +308,7 @@ func (a *answer) ticket() store.Ticket {
 
 // args are $1 to $12 of recordAnswer, recordOver and loseAnswer.
 func (a *answer) args() []any {
-	c := a.claim
+	c := &a.claim // a copy would be one more piece of memory
 	return append(make([]any, 0, 24), c.ID[:], c.Scope[:], c.Owner[:], a.fence, int64(c.Recovery), c.Method, c.Route,
 		int64(c.Hash.Version), c.Hash.Sum[:], c.Realm[:], a.timed || c.Key.Timed, c.Traceparent)
 }

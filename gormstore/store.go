@@ -50,7 +50,10 @@ func New(db *gorm.DB, options ...Option) (*Store, error) {
 	if err := d.File.Own(d.Pool); err != nil {
 		return nil, err
 	}
-	return &Store{db: d}, d.Register()
+	if err := d.Register(); err != nil {
+		return nil, errors.Join(fmt.Errorf("idem: gormstore.New: %w", err), d.File.Close())
+	}
+	return &Store{db: d}, nil
 }
 
 // Close releases the SQLite file for another process. The database itself stays open: it is the app's. On
