@@ -352,7 +352,7 @@ func TestSettlementsAsOperatorsWriteThem(t *testing.T) {
 		"no JSON":            {`{`, 0, nil, "", "want a JSON object"},
 		"a list for all":     {`[]`, 0, nil, "", "want a JSON object"},
 		"two values":         {`{"outcome":"not_applied","reason":"r"}{}`, 0, nil, "", "want a JSON object"},
-		"misspelt":           {`{"outcome":"applied","reason":"r","anwser":{"id":7}}`, 0, nil, "", "want a JSON object"},
+		"misspelt":           {`{"outcome":"applied","reason":"r","anwser":{"id":7}}`, 0, nil, "", "no other member: see /anwser"},
 		"twice":              {`{"outcome":"applied","outcome":"not_applied","reason":"r"}`, 0, nil, "", "want a JSON object"},
 		"other case":         {`{"outcome":"applied","Outcome":"not_applied","reason":"r"}`, 0, nil, "", "want a JSON object"},
 		"empty":              {`{}`, 0, nil, "", "outcome: want"},
@@ -433,6 +433,9 @@ func TestSettlements(t *testing.T) {
 	})
 	inBubble(t, "settlements that are refused", func(t *testing.T) {
 		a := unknownApp(t, memstore.New())
+		w := a.serveSettle(operator, idOf("k-1"), `{"outcome":"not_applied","reason":"r","fence":7}`)
+		requireProblem(t, w, http.StatusConflict, core.CodeNotSettleable)
+		require.Contains(t, w.Body.String(), "the fence that the decision is about")
 		const fine = `{"outcome":"not_applied","reason":"r"}`
 		requireProblem(t, a.serveSettle(core.Principal{}, idOf("k-1"), fine), http.StatusUnauthorized, core.CodeUnauthenticated)
 		requireProblem(t, a.serveSettle(alice, idOf("k-1"), fine), http.StatusForbidden, core.CodeForbidden)
@@ -509,7 +512,8 @@ func TestSettlements(t *testing.T) {
 		require.Equal(t, 1, won)
 		require.Len(t, st.Settlements(core.Scoping{}.RecordID(alice, "k-1")), 1)
 	})
-	// A settlement that was refused has done nothing: what is too early now is repeated later, under the same key.
+	// A settlement that was refused has done nothing: what is misspelt is corrected, and what is too early now is repeated
+	// later, under the same key.
 	inBubble(t, "refused settlement frees its key", func(t *testing.T) {
 		a := newOpsApp(t, core.Config{}, status(http.StatusBadGateway))
 		a.post("k-1", `{}`)
@@ -519,6 +523,8 @@ func TestSettlements(t *testing.T) {
 		settle := func() *httptest.ResponseRecorder {
 			return a.postAs(operator, "s-1", `{"outcome":"not_applied","reason":"r"}`)
 		}
+		misspelt := a.postAs(operator, "s-1", `{"outcome":"not_applied","raeson":"r"}`)
+		requireProblem(t, misspelt, http.StatusBadRequest, core.CodeBadRequest)
 		requireProblem(t, settle(), http.StatusConflict, core.CodeNotSettleable)
 		time.Sleep(store.DefaultDeadline)
 		w := settle()

@@ -152,6 +152,8 @@ func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 		return m.refuse(r, NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was settled"))
 	}
 	refuse := func(problem *Problem) *Reply {
+		// The request has changed nothing: it can be corrected, or repeated later, with the same key.
+		NotApplied(r.Context())
 		m.observe(r.Context(), Event{Kind: EventSettleRefused, Operation: parsed, Who: p.Name(), Code: problem.Code})
 		return m.refuse(r, problem)
 	}
@@ -162,8 +164,6 @@ func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	decision.Who = p.Name()
 	settled, err := m.settle(r.Context(), parsed, decision, m.operated(p))
 	if err != nil {
-		// The request itself has changed nothing. If it came too early, it can be repeated later with the same key.
-		NotApplied(r.Context())
 		return refuse(m.problemOf(err))
 	}
 	return jsonReply(viewOf(settled))
@@ -173,7 +173,8 @@ func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 func (m *Module) parseSettlement(body []byte, id ID) (Decision, *Problem) {
 	var req settleRequest
 	if err := unmarshalStrict(body, &req); err != nil {
-		return Decision{}, NewProblem(CodeBadRequest, "want a JSON object with outcome, reason and, if you like, answer")
+		return Decision{}, NewProblem(CodeBadRequest, "want a JSON object with outcome, reason and, if you like, answer, undone "+
+			"and fence, each at most once, and no other member"+at(err))
 	}
 	d := Decision{Applied: req.Outcome == "applied", Why: req.Reason, Undone: req.Undone, Fence: req.Fence}
 	hasAnswer := len(req.Answer) > 0 && string(req.Answer) != "null"
@@ -248,6 +249,14 @@ func isFieldValue(value string) bool {
 // encoding/json would take the last of two members, and "Subject" for "subject".
 func unmarshalStrict(data []byte, v any) error {
 	return jsonv2.Unmarshal(data, v, jsonv2.RejectUnknownMembers(true))
+}
+
+// at tells where in a JSON text an error of unmarshalStrict is.
+func at(err error) string {
+	if wrong, ok := errors.AsType[*jsonv2.SemanticError](err); ok && wrong.JSONPointer != "" {
+		return ": see " + string(wrong.JSONPointer)
+	}
+	return ""
 }
 
 // isText reports whether s can be stored as text: valid UTF-8 without NUL, which PostgreSQL cannot store.
