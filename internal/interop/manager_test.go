@@ -60,30 +60,36 @@ func (withdrawal) TableName() string { return "withdrawals" }
 // errBookedBefore: the second line has found a row of another command.
 var errBookedBefore = errors.New("this operation has booked another command")
 
+// errNoOperation: a job without an attempt has to give its rows an id of its own.
+var errNoOperation = errors.New("withdrawals are booked in an attempt")
+
 type withdrawals struct{ db *sql.DB }
 
-// add books a withdrawal, once for each operation.
-func (w withdrawals) add(ctx context.Context, amount int) error {
+// add books a withdrawal, once for each operation. created is false if an earlier attempt has booked it.
+func (w withdrawals) add(ctx context.Context, amount int) (created bool, err error) {
 	tx := conn(ctx, w.db)
-	operation, _ := core.Operation(ctx)
+	operation, ok := core.Operation(ctx)
+	if !ok {
+		return false, errNoOperation // all jobs together could book one row
+	}
 	command, _ := core.CommandHashOf(ctx)
 	result, err := tx.ExecContext(ctx, `INSERT INTO withdrawals (operation_id, command_hash, amount) VALUES ($1, $2, $3)
 		ON CONFLICT (operation_id) DO NOTHING`, operation.String(), command.String(), amount)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if n, err := result.RowsAffected(); n == 1 || err != nil {
-		return err
+		return n == 1, err
 	}
 	var before string // an earlier attempt has booked it, and its record was lost
 	const booked = `SELECT command_hash FROM withdrawals WHERE operation_id = $1`
 	if err := tx.QueryRowContext(ctx, booked, operation.String()).Scan(&before); err != nil {
-		return err
+		return false, err
 	}
 	if before != command.String() {
-		return errBookedBefore
+		return false, errBookedBefore
 	}
-	return nil
+	return false, nil // its other rows are there too
 }
 
 // CONTRACT D-1, D-2, D-3, X-6
@@ -110,10 +116,11 @@ func TestTransactionManager(t *testing.T) {
 	service, repository := manager{own}, withdrawals{own}
 	withdraw := func(ctx context.Context, amount int) error {
 		return service.Do(ctx, func(ctx context.Context) error {
-			if err := repository.add(ctx, amount); err != nil {
+			created, err := repository.add(ctx, amount)
+			if err != nil || !created {
 				return err
 			}
-			_, err := conn(ctx, own).ExecContext(ctx, "INSERT INTO audit VALUES ($1)", amount)
+			_, err = conn(ctx, own).ExecContext(ctx, "INSERT INTO audit VALUES ($1)", amount)
 			return err
 		})
 	}
@@ -139,7 +146,10 @@ func TestTransactionManager(t *testing.T) {
 		return w
 	}
 	rows := func() (n int) {
-		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM withdrawals").Scan(&n))
+		var audited int
+		const both = "SELECT (SELECT count(*) FROM withdrawals), (SELECT count(*) FROM audit)"
+		require.NoError(t, pool.QueryRow(t.Context(), both).Scan(&n, &audited))
+		require.Equal(t, n, audited, "a row that was there before is booked with nothing else")
 		return n
 	}
 
@@ -160,7 +170,16 @@ func TestTransactionManager(t *testing.T) {
 	require.Equal(t, http.StatusConflict, send("first", "8").Code)
 	require.Equal(t, 1, rows())
 
-	require.NoError(t, withdraw(t.Context(), 7), "a job without an attempt has a transaction of its own")
-	require.Error(t, withdraw(t.Context(), 1000))
-	require.Equal(t, 2, rows())
+	require.ErrorIs(t, withdraw(t.Context(), 7), errNoOperation)
+	job := func(amount int) error {
+		return service.Do(t.Context(), func(ctx context.Context) error {
+			_, err := conn(ctx, own).ExecContext(ctx, "INSERT INTO audit VALUES ($1)", amount)
+			return err
+		})
+	}
+	require.NoError(t, job(7), "a job without an attempt has a transaction of its own")
+	require.Error(t, job(1000))
+	var audited int
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM audit").Scan(&audited))
+	require.Equal(t, 2, audited)
 }
