@@ -54,6 +54,7 @@ func TestDistressIsNoAnswer(t *testing.T) {
 			err := seal(t.Context(), tx, paid(), false)
 			require.ErrorIs(t, err, core.ErrAborted)
 			require.NotErrorIs(t, err, core.ErrRetryable)
+			require.ErrorContains(t, err, state, "the event says why")
 		}
 		t.Run("undone", func(t *testing.T) { // then the transaction is not aborted at the end
 			c := command(core.Rollback)

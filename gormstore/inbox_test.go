@@ -228,7 +228,7 @@ func TestInboxSwallowedErrors(t *testing.T) {
 	db := parallelPostgres(t)
 	box := newInbox(t, db, stockInbox)
 	for state, want := range map[string]error{
-		"23505": core.ErrAborted, // COMMIT would roll back and report nothing
+		"23505": core.ErrAborted, "42P01": core.ErrAborted, "53100": core.ErrAborted, // COMMIT would roll back and report nothing
 		"40001": core.ErrRetryable, "40P01": core.ErrRetryable, "55P03": core.ErrRetryable,
 	} {
 		t.Run(state, func(t *testing.T) {
@@ -240,6 +240,7 @@ func TestInboxSwallowedErrors(t *testing.T) {
 				return nil
 			})
 			require.ErrorIs(t, err, want)
+			require.ErrorContains(t, err, state)
 			require.Zero(t, countEffects(t, db))
 			requireIdle(t, db)
 			requireUnprocessed(t, db, box, m)

@@ -111,7 +111,20 @@ func (t *Tx) noteLast(err error) error {
 	case clockOutside:
 		return fmt.Errorf("%w: %w", store.ErrClock, err)
 	}
-	return err
+	return t.because(err)
+}
+
+// because returns what has aborted the transaction in place of 25P02, which tells nothing. If that alone would not be a
+// refusal, it comes behind.
+func (t *Tx) because(err error) error {
+	cause := t.Conn.standing()
+	switch {
+	case cause == nil || SQLState(err) != aborted:
+		return err
+	case isRefusal(cause):
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
 }
 
 // NotCommitted classifies an error before COMMIT. An error of a statement is ErrAborted, unless it asks for a repeat of the

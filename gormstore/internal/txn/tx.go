@@ -362,7 +362,7 @@ func (t *Tx) CommitOnly(ctx context.Context) (LastCalls, error) {
 // library's.
 func (t *Tx) Restored(ctx context.Context, calls ...Call) (LastCalls, error) {
 	if err := t.Conn.restoreSettings(ctx); err != nil {
-		return LastCalls{}, NotCommitted(err)
+		return LastCalls{}, NotCommitted(t.because(err))
 	}
 	return Committing(calls...), nil
 }
