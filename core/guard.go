@@ -125,7 +125,7 @@ func lacks(p Principal, roles []string) error {
 		return fmt.Errorf("idem: the route asks for one of the roles %q, and the caller has no role at all: what says who calls "+
 			"must give roles, too (those of the Principal that Bridge gets, or the claim with them)", roles)
 	}
-	return fmt.Errorf("idem: the route asks for one of the roles %q, and the caller has none of these, but %d others", roles,
+	return fmt.Errorf("idem: the route asks for one of the roles %q, and the caller has none of these; it has %d others", roles,
 		len(p.Roles))
 }
 

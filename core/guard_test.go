@@ -106,7 +106,7 @@ func TestCallersOfEveryGuard(t *testing.T) {
 			caller.Roles = []string{"other"}
 			requireProblem(t, a.postAs(caller, "k-1", `{}`), http.StatusForbidden, core.CodeForbidden)
 			require.Contains(t, a.logged(), `level=INFO msg="idem: refused"`)
-			require.Contains(t, a.logged(), "the caller has none of these, but 1 others")
+			require.Contains(t, a.logged(), "the caller has none of these; it has 1 others")
 			caller.Roles = nil // of an app's own middleware that knows no roles
 			requireProblem(t, a.postAs(caller, "k-1", `{}`), http.StatusForbidden, core.CodeForbidden)
 			require.Contains(t, a.logged(), "the caller has no role at all")

@@ -220,7 +220,7 @@ func (p Policy) check(method string, st Store) (errs []error) {
 		bad("Tombstone: %v is shorter than %v; a late repeat would run again", p.Tombstone, store.MinRetention)
 	}
 	if p.InvalidRetention < time.Minute || p.InvalidRetention > p.Retention {
-		bad("InvalidRetention: %v is not between 1m and Retention", p.InvalidRetention)
+		bad("InvalidRetention: %v is not between 1m and Retention (%v)", p.InvalidRetention, p.Retention)
 	}
 	if p.Lease < time.Second || p.Lease > time.Hour {
 		bad("Lease: %v is not between 1s and 1h", p.Lease)

@@ -299,7 +299,8 @@ func rehearsed(inside *attemptctx.View) *steps {
 	defer r.Unlock()
 	if inside.Steps == nil {
 		kept, _ := r.Kept.([]store.StepRecord)
-		inside.Steps = &steps{recorded: slices.Clone(kept)}
+		s := &steps{recorded: slices.Clone(kept)}
+		inside.Steps, inside.Calls.MayLeave = s, s.mayLeave
 	}
 	return inside.Steps.(*steps)
 }

@@ -88,8 +88,9 @@ func (m *Module) checkTimedKeys() error {
 			errs = append(errs, fmt.Errorf("%s: KeyAge: %v is shorter than %v", name, r.KeyAge, store.MinKeyAge))
 		case r.Retention < least:
 			errs = append(errs, fmt.Errorf("%s: Retention: %v is shorter than %v, which is KeyAge (%v) + 2 * MaxClockSkew (%v) + "+
-				"%v + Deadline (%v); the record of a timed key has to outlive the key", name, r.Retention, least, r.KeyAge,
-				m.cfg.MaxClockSkew, store.MaxKeyAhead, r.Deadline))
+				"%v + Deadline (%v); the record of a timed key has to outlive the key: shorten KeyAge, or lengthen Retention, to "+
+				"%v at most", name, r.Retention, least, r.KeyAge,
+				m.cfg.MaxClockSkew, store.MaxKeyAhead, r.Deadline, store.MaxRetention))
 		}
 	}
 	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })

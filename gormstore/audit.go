@@ -117,8 +117,8 @@ func secondLine(ctx context.Context, look txn.Inspector, table string, model *sc
 		flaws = append(flaws, "the UNIQUE index over "+strings.Join(index.columns, ",")+" "+index.flaw)
 	}
 	if flaws == nil {
-		return errors.New("it has no UNIQUE index over NOT NULL columns with operation_id among them; embed gormstore.Once, " +
-			"and create its rows with gormstore.CreateOnce")
+		return errors.New("it has no UNIQUE index over NOT NULL columns with operation_id among them; embed gormstore.Once " +
+			"and migrate the table, or CREATE UNIQUE INDEX; and create its rows with gormstore.CreateOnce")
 	}
 	return errors.New(strings.Join(flaws, "; "))
 }
@@ -152,7 +152,7 @@ func readIndex(text string, model *schema.Schema) (index uniqueIndex) {
 			index.flaw = "protects nothing: operation_id " + differs + ", so that every attempt gets another one; embed " +
 				"gormstore.Once, create the rows with gormstore.CreateOnce, and drop the default"
 		case differs != "":
-			index.flaw = "protects nothing: " + column + " " + differs + ", so that a second attempt has another value there; " +
+			index.flaw = "protects nothing: " + column + " " + differs + ", so that a second attempt may have another value there; " +
 				"leave it out of the index. A partitioned table cannot: docs/database.md says how to build one"
 		}
 	}

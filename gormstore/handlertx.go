@@ -76,7 +76,8 @@ func SQLTx(ctx context.Context) (DBTX, bool) {
 }
 
 // WithTx returns a context in which Tx, TxFrom and SQLTx find db, for unit tests of handlers and repositories. db is
-// usually a transaction that the test rolls back.
+// usually a transaction that the test rolls back. It is used as it is: what an attempt refuses (COMMIT, PrepareContext, a
+// write past the transaction) is refused only in a test over HTTP. PgxTx finds nothing there: test it over HTTP, too.
 func WithTx(ctx context.Context, db *gorm.DB) context.Context {
 	return txn.WithTx(ctx, db)
 }

@@ -8,7 +8,8 @@
 //
 //	require.True(t, idemtest.Declared(ctx).NotApplied)
 //
-// What the guards and the interceptor do with a handler is tested over HTTP: see contracttest.
+// What the guards and the interceptor do with a handler is tested over HTTP: see contracttest. So is what an attempt finds
+// at its end: a step whose error was swallowed, a recorded step that was left out, a step in a handler that is not Resume.
 package idemtest
 
 import (
@@ -41,8 +42,8 @@ type Config struct {
 
 // Steps keeps the steps of an operation from one attempt to the next, as a store does: what a core.Call or a core.Checkpoint
 // has made durable, and the results of calls. What a handler wrote behind the last of them is undone with an attempt that
-// fails, so that the next attempt writes it again. The zero value is ready for use. It does not keep when a provider step
-// began, so core.Dedup does nothing in a unit test.
+// fails, so that the next attempt writes it again. The zero value is ready for use. It does not keep that a provider step
+// has begun: after one that failed the next attempt calls again, with core.Dedup or without.
 type Steps struct{ kept attemptctx.Rehearsal }
 
 // Context returns a context like that of a handler in an attempt. In it core.Operation, core.CommandHashOf,
@@ -70,7 +71,9 @@ func Context(ctx context.Context, a Config) context.Context {
 
 // Declarations are what a handler has declared about its attempt.
 type Declarations struct {
-	NotApplied bool // core.NotApplied was called: with a 4xx or 5xx answer the key would be free again
+	// NotApplied: core.NotApplied was called. With a 4xx or 5xx answer the key would be free again, unless a call has begun
+	// before, or a step has finished: then an attempt does not believe it, and a unit test cannot tell.
+	NotApplied bool
 	KeepRows   bool // core.KeepRows was called: with a 4xx answer the rows would be kept
 	Failed     bool // core.Failed was called: whatever the answer is, it would not be recorded
 }

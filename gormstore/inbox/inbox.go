@@ -172,8 +172,8 @@ func (i *Inbox) handledBy(m Message) error {
 // [ErrInvalid], another delivery would end in the same way. After any other error give the message back: the next
 // delivery finds the marker, or not. Other errors: [ErrBusy]; [ErrTwoHandlers]; [ErrTwoMessages]; the error of fn;
 // store.ErrRetryable if a statement of fn met a conflict, even if fn swallowed the error; store.ErrAborted if a statement
-// failed and fn returned nil; those of [Inbox.Validate]; errors of the database. After a panic of fn the message is
-// rolled back, and the panic continues.
+// failed on PostgreSQL and fn returned nil (on SQLite the rest commits); those of [Inbox.Validate]; errors of the database.
+// After a panic of fn the message is rolled back, and the panic continues.
 //
 // A message whose ctx ends is rolled back, even if fn does not look at ctx. COMMIT itself is never cancelled.
 //
