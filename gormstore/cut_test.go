@@ -2,10 +2,13 @@ package gormstore_test
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
@@ -228,6 +232,58 @@ func TestRollbackIsCutAtAnyByte(t *testing.T) {
 			require.Equal(t, effects, countEffects(t, cut.db), at)
 		})
 	})
+}
+
+// An attempt has called a provider, and nobody knows the outcome. A repeat takes over, and gives up before its handler runs.
+// The answer to that release is lost, so that it is sent again. The first attempt still counts: its steps do not run again,
+// and a call that must not be repeated leaves the operation unknown.
+//
+// CONTRACT X-3, F-1
+func TestTakeoverIsReleasedTwice(t *testing.T) {
+	t.Parallel()
+	cut := newCuttable(t, overPgx)
+	m := newModule(t, cut.store, core.Policy{Recovery: core.Resume, MaxAttempts: 10})
+	calls, outcome := 0, errors.New("timeout")
+	send := func() *httptest.ResponseRecorder {
+		return serve(t, m, "k-1", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			err := gormstore.StepDo(r.Context(), "book", func(tx *gorm.DB) error { return tx.Create(&effect{Name: "booked"}).Error })
+			if err == nil {
+				err = core.CallDo(r.Context(), "charge", func(context.Context, core.DerivedKey) error { calls++; return outcome })
+			}
+			if err != nil {
+				w.WriteHeader(http.StatusInternalServerError)
+				return
+			}
+			w.WriteHeader(http.StatusCreated)
+		}))
+	}
+	require.Equal(t, http.StatusInternalServerError, send().Code)
+	outcome = nil
+
+	var stage atomic.Int32
+	running, stop := context.WithCancel(within(t, 30*time.Second))
+	readsSteps, releases := []byte("ORDER BY s.started_at"), []byte("lease_until = c.now, purge_at")
+	cut.begins(func(toServer bool, chunk []byte) (pass int, ends bool) {
+		pass = len(chunk)
+		switch at := stage.Load(); {
+		case at == 0 && toServer && bytes.Contains(chunk, readsSteps), at == 2 && !toServer && isCommitted(chunk):
+			stage.Add(1)
+			return 0, true
+		case (at == 1 || at == 3) && toServer && bytes.Contains(chunk, releases):
+			stage.Add(1)
+		case at == 4 && !toServer && isCommitted(chunk):
+			stop()
+		}
+		return pass, false
+	})
+	require.Equal(t, http.StatusServiceUnavailable, send().Code)
+	require.Equal(t, int32(3), stage.Load(), "the release has committed, and nobody knows")
+	require.NoError(t, m.Run(running), "it releases again")
+	require.Equal(t, int32(4), stage.Load())
+
+	require.Contains(t, send().Body.String(), "outcome_unknown")
+	require.Equal(t, 1, calls)
+	require.Equal(t, 1, countEffects(t, cut.db))
 }
 
 // The same without a transaction. What core does about an error is here: a claim is released, a completion repeated.

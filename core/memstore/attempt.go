@@ -79,7 +79,7 @@ func (s *Store) Release(ctx context.Context, t store.Ticket) error {
 		return store.ErrStale
 	case t.Fence == 0 && e.Recovery == store.Resume && e.Fence > 1:
 		e.LeaseUntil = now
-		e.Attempts-- // a released attempt does not count
+		e.Attempts = max(e.Attempts-1, 1) // a released attempt does not count, and the first one does however often it is released
 	default:
 		s.free(e, now)
 	}

@@ -267,9 +267,10 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 
 -- name: releaseOwner
 -- Frees the key of a claim whose owner got an error, and so knows no fence; $3 as $4 of release. If that claim took over a
--- Resume attempt, its finished steps must not be lost: the lease ends, and the next repeat goes on. It was no attempt.
+-- Resume attempt, its finished steps must not be lost: the lease ends, and the next repeat goes on. It was no attempt. The first
+-- one was, however often this is sent: with 1 attempt the next claim would be a first one, and run its steps again.
 UPDATE :"schema".idempotency_record AS r SET
-	state = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN 1 ELSE 5 END, attempts = r.attempts - 1,
+	state = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN 1 ELSE 5 END, attempts = greatest(r.attempts - 1, 1),
 	lease_until = c.now, purge_at = c.now + $3::bigint * interval '1 microsecond',
 	sweep_after = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN NULL ELSE 0 END,
 	sweep_from = c.now + $3::bigint * interval '1 microsecond'
