@@ -112,6 +112,8 @@ func TestReadBackAsksForItsOwnStep(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, committed(finished, fence))
 	require.False(t, committed(finished, fence+1), "another attempt's")
+	payout := store.Seal{Steps: finished.Steps, Start: &store.StepRecord{Name: "payout", Kind: store.ProviderStep}}
+	require.False(t, committed(payout, fence), "the result was recorded before; without its own start the next call must not leave")
 }
 
 // A standby may be behind its primary: that the answer is absent there says nothing.

@@ -47,15 +47,18 @@ func (e *sealing) Committed(ctx context.Context, q txn.Querier) (bool, error) {
 		return false, err
 	}
 	e.read = rec.Now
-	switch {
-	case len(seal.Steps) > 0: // the start of a call that is repeated was there before
+	// Each of the two may have been there before: the start of a call that is repeated, and the result of a call that was
+	// recorded by a write of its own whose end nobody knew.
+	if len(seal.Steps) > 0 {
 		last, err := s.stepAt(ctx, q, t.ID, seal.Steps[len(seal.Steps)-1].Name)
-		there, err := isThereStep(last, err)
-		return there && last.Finished, err
-	case seal.Start != nil:
+		if there, err := isThereStep(last, err); !there || !last.Finished {
+			return false, err
+		}
+	}
+	if seal.Start != nil {
 		return isThereStep(s.stepAt(ctx, q, t.ID, seal.Start.Name))
 	}
-	return true, nil // it wrote the record, or only a lease
+	return true, nil // or it wrote the record, or only a lease
 }
 
 func isThereStep(_ store.StepRecord, err error) (bool, error) {
