@@ -298,6 +298,18 @@ func TestCancelledWaitBeginsAgain(t *testing.T) {
 			_, err := newJournal(t, db).Begin(ctx, goldenIntent())
 			return err
 		},
+		"an import": func(ctx context.Context, st, ahead *gormstore.Store, _ *gorm.DB, c store.Claim) error {
+			claimed, err := ahead.Claim(ctx, again(command(store.Park)))
+			rec := claimed.Record
+			rec.ID, rec.Stored, rec.Hash = c.ID, store.Unknown, store.CommandHash{Version: store.UnknownHash}
+			return errors.Join(err, err2(st.Import(ctx, []store.Record{rec})))
+		},
+		"a settlement": func(ctx context.Context, st, ahead *gormstore.Store, db *gorm.DB, c store.Claim) error {
+			c.Lease, c.Deadline = time.Microsecond, time.Microsecond
+			claimed, err := ahead.Claim(ctx, c)
+			return errors.Join(err, err2(st.Settle(ctx, store.Settlement{ID: c.ID, Fence: claimed.Record.Fence, Who: "w", Why: "w",
+				Window: store.Window{From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)}})))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -46,6 +46,17 @@ func Pgx(connection any) (std *stdlib.Conn, ok bool) {
 	return std, ok
 }
 
+// backend is the server's process behind a connection, as the driver knows it: see gormstore.Store.Notice. 0: it does not.
+func backend(own *sql.Conn) (pid uint32) {
+	_ = own.Raw(func(connection any) error {
+		if std, ok := Pgx(connection); ok {
+			pid = std.Conn().PgConn().PID()
+		}
+		return nil
+	})
+	return pid
+}
+
 // What the server says of a transaction at the end of each of its answers, as pgx keeps it.
 const (
 	Idle    = 'I' // there is none

@@ -3,6 +3,7 @@ package txn
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"sync"
@@ -207,13 +208,36 @@ func (d *Database) InTx(ctx context.Context, fn func(q Querier) error) error {
 
 // transact is InTx without a retry, for a caller that has SQLite's writer already.
 func (d *Database) transact(ctx context.Context, fn func(q Querier) error) error {
-	tx, err := d.Pool.BeginTx(ctx, d.Dialect.TxOptions())
+	own, tx, err := d.beginOn(ctx)
 	if err != nil {
 		return err
 	}
+	defer func() { _ = own.Close() }()
 	defer func() { _ = tx.Rollback() }() // does nothing after a commit
 	if err := fn(tx); err != nil {
 		return err
 	}
-	return tx.Commit()
+	warned := d.Notices.Expect(backend(own))
+	if err := tx.Commit(); err != nil || !warned() {
+		return err
+	}
+	return d.confirmOn(ctx, own, time.Time{}) // an operator has cancelled the wait for the standby
+}
+
+// beginOn begins a transaction, and returns its connection too. As the pool does, it tries another connection where one has
+// broken while nobody used it.
+func (d *Database) beginOn(ctx context.Context) (own *sql.Conn, tx *sql.Tx, err error) {
+	for range MaxTries {
+		if own, err = d.Pool.Conn(ctx); err != nil {
+			return nil, nil, err
+		}
+		if tx, err = own.BeginTx(ctx, d.Dialect.TxOptions()); err == nil {
+			return own, tx, nil
+		}
+		_ = own.Close()
+		if !errors.Is(err, driver.ErrBadConn) {
+			break
+		}
+	}
+	return nil, nil, err
 }

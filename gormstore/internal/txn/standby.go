@@ -24,6 +24,11 @@ func (d *Database) Confirm(ctx context.Context, started time.Time) error {
 		return err
 	}
 	defer func() { _ = own.Close() }()
+	return d.confirmOn(ctx, own, started)
+}
+
+// confirmOn is Confirm over one connection.
+func (d *Database) confirmOn(ctx context.Context, own *sql.Conn, started time.Time) error {
 	for range 2 { // a warning may have come from an earlier statement over this connection, but only once
 		var same bool
 		var pid uint32
