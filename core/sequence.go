@@ -299,8 +299,7 @@ func rehearsed(inside *attemptctx.View) *steps {
 	defer r.Unlock()
 	if inside.Steps == nil {
 		kept, _ := r.Kept.([]store.StepRecord)
-		s := &steps{recorded: slices.Clone(kept)}
-		inside.Steps, inside.Calls.MayLeave = s, s.mayLeave
+		inside.Steps = &steps{recorded: slices.Clone(kept)}
 	}
 	return inside.Steps.(*steps)
 }
