@@ -29,6 +29,7 @@ func Audit(e *echo.Echo, idem *core.Module) error {
 			route.Method = ""
 		}
 		chain, tracked := seen.chains[routeKey{r.Method, r.Path}]
+		route.Handler = seen.handlers[routeKey{r.Method, r.Path}]
 		if !tracked {
 			route.Unproven = "it was added before echoidem.TrackRoutes; call that before the first route, and set an " +
 				"OnAddRoute of your own before it"
@@ -51,16 +52,17 @@ type routeKey struct{ method, path string }
 // addRoute is the type of Echo.OnAddRoute.
 type addRoute = func(route echo.Route) error
 
-// tracker keeps the middleware of each route. Echo tells it only when the route is added.
+// tracker keeps the middleware of each route, and the code of its handler. Echo tells it only when the route is added.
 type tracker struct {
-	chains map[routeKey][]echo.MiddlewareFunc
+	chains   map[routeKey][]echo.MiddlewareFunc
+	handlers map[routeKey]uintptr
 }
 
 // TrackRoutes remembers the middleware of each route that is added to e from now on, for [Audit]. Call it before the
 // first route. It sets e.OnAddRoute, and calls the function that was set before. A second call does nothing.
 func TrackRoutes(e *echo.Echo) {
 	if trackerOf(e).chains == nil {
-		t := &tracker{chains: map[routeKey][]echo.MiddlewareFunc{}}
+		t := &tracker{chains: map[routeKey][]echo.MiddlewareFunc{}, handlers: map[routeKey]uintptr{}}
 		e.OnAddRoute = t.hook(e.OnAddRoute)
 	}
 }
@@ -79,6 +81,7 @@ func (t *tracker) hook(next addRoute) addRoute {
 			}
 		}
 		t.chains[routeKey{r.Method, r.Path}] = r.Middlewares
+		t.handlers[routeKey{r.Method, r.Path}] = adapter.CodeOf(r.Handler)
 		return nil
 	}
 }

@@ -141,6 +141,7 @@ func Run(t *testing.T, e Echo) {
 	t.Run("hooks", func(t *testing.T) { hooks(t, e) })
 	t.Run("body dump", func(t *testing.T) { bodyDump(t, e) })
 	t.Run("audit of the whole Echo", func(t *testing.T) { auditOfTheWholeEcho(t, e) })
+	t.Run("audit of one handler of each method", func(t *testing.T) { auditOfOneHandlerOfEachMethod(t, e) })
 }
 
 // An error is rendered once, inside the recording; the middleware around the interceptor gets the very same error, and
@@ -345,4 +346,25 @@ func auditOfTheWholeEcho(t *testing.T, e Echo) {
 	require.NoError(t, app.Audit(idem))
 	app.Handle("", "/v1/p*", never)
 	require.ErrorContains(t, app.Audit(idem), "PATCH /v1/p*: this route is not in the table")
+}
+
+// A handler that is registered for each method, as Match does it, is one for any method, although the table has them all.
+//
+// CONTRACT D-2, K-8
+func auditOfOneHandlerOfEachMethod(t *testing.T, e Echo) {
+	unsafe := []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect}
+	routes := core.Routes{}
+	for _, method := range unsafe {
+		routes[method+" /v1/pay"] = core.Policy{Recovery: core.Park}
+	}
+	idem := adaptertest.NewModule(t, core.Config{Routes: routes})
+	app, never := e.New(), adaptertest.Never(t, e.Adapter)
+	v1 := app.Group("/v1", e.JWTGuard(adaptertest.NewVerifier(t)), e.Idempotent(idem))
+	for _, method := range append(unsafe, http.MethodGet, http.MethodHead, http.MethodOptions) {
+		v1.Handle(method, "/pay", never)
+	}
+	require.NoError(t, app.Audit(idem))
+	v1.Handle(http.MethodTrace, "/pay", never)
+	require.ErrorContains(t, app.Audit(idem), " /v1/pay: is registered for any method, and GET, HEAD, OPTIONS, TRACE requests "+
+		"run its handler without a key")
 }
