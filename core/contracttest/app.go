@@ -126,6 +126,13 @@ func takesMultipart(r Route) bool {
 	return err == nil && media == "multipart/form-data"
 }
 
+// isUTF8: its content type is one to which parameters can be added, and names no other charset.
+func isUTF8(r Route) bool {
+	contentType, _ := r.Body(0)
+	_, parameters, err := mime.ParseMediaType(contentType)
+	return err == nil && strings.EqualFold(cmp.Or(parameters["charset"], "utf-8"), "utf-8")
+}
+
 func (a App) withDefaults() App {
 	a.URL = strings.TrimSuffix(a.URL, "/")
 	a.Header = http.CanonicalHeaderKey(cmp.Or(a.Header, wire.HeaderKey))

@@ -26,6 +26,7 @@ func onGinBehind(b *bank, guards ...gin.HandlerFunc) http.Handler {
 			return
 		}
 		c.Header("Location", "/v1/payments/"+done.ID)
+		c.Header("Link", "</v1/payments>; rel=collection")
 		c.JSON(http.StatusCreated, done)
 	}
 	pay := func(c *gin.Context) {
@@ -39,6 +40,7 @@ func onGinBehind(b *bank, guards ...gin.HandlerFunc) http.Handler {
 	}
 	v1 := r.Group("/v1", guards...)
 	v1.POST("/accounts/:id/payments", pay)
+	v1.PUT("/accounts/:id/payments", pay)
 	v1.POST("/transfers", pay)
 	v1.PUT("/receipts", func(c *gin.Context) {
 		done, err := b.upload(c.Request)

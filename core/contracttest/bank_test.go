@@ -122,6 +122,7 @@ func (b *bank) open(t *testing.T, change func(*core.Config)) {
 	customer := []string{"customer"}
 	cfg := core.Config{Store: b.store, Observer: observer, Routes: core.Routes{
 		"POST /v1/accounts/:id/payments": {Recovery: b.recovery, Roles: customer, MaxBody: smallBody},
+		"PUT /v1/accounts/:id/payments":  {Recovery: b.recovery, Roles: customer, MaxBody: smallBody},
 		"PUT /v1/receipts":               {Recovery: b.recovery, Roles: customer, MaxBody: smallBody, KeyFormat: core.UUIDKey},
 		"POST /v1/transfers": {Recovery: b.recovery, Roles: customer, MaxBody: smallBody, KeyFormat: core.TimedKey,
 			KeyAge: timedKeyAge},
@@ -240,14 +241,15 @@ func (b *bank) app(t *testing.T, handler http.Handler) contracttest.App {
 		Path: "/v1/accounts/a/payments", OtherPath: "/v1/accounts/b/payments", Recovery: b.recovery, MaxBody: smallBody,
 		Body: method("card"), Declined: method("declined"), Fails: method("fails"), Effects: b.booked,
 	}
-	timed := account
+	put, timed := account, account
+	put.Method = http.MethodPut
 	timed.Path, timed.OtherPath, timed.KeyFormat, timed.KeyAge = "/v1/transfers", "", core.TimedKey, timedKeyAge
 	return contracttest.App{
 		Handler: handler, OperationPath: "/v1/operations/{id}", OwnOperationPath: "/v1/operation", Logs: b.log.String, Tokens: tokens(t),
 		Routes: []contracttest.Route{account, {
 			Method: http.MethodPut, Path: "/v1/receipts", Recovery: b.recovery, MaxBody: smallBody, KeyFormat: core.UUIDKey,
 			Body: receipt, Effects: b.booked,
-		}, timed},
+		}, timed, put},
 	}
 }
 

@@ -138,6 +138,15 @@ func asking(change func(r *http.Request)) fault {
 	return logging(func(_ *bank, r *http.Request) { change(r) })
 }
 
+// typing changes content types.
+func typing(change func(contentType string) string) fault {
+	return asking(func(r *http.Request) {
+		if contentType := r.Header.Get("Content-Type"); contentType != "" {
+			r.Header.Set("Content-Type", change(contentType))
+		}
+	})
+}
+
 // ofKeys changes keys.
 func ofKeys(change func(key string) string) fault {
 	return asking(func(r *http.Request) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"mime"
 	"mime/multipart"
+	"slices"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +15,10 @@ import (
 var hashChecks = []check{
 	{"H-1", "the query belongs to the command", queryCounts, nil},
 	{"H-1", "the concrete path belongs to the command", pathCounts, hasOtherPath},
+	{"H-1", "the method belongs to the command", methodCounts, nil},
 	{"H-1", "the content type belongs to the command", contentTypeCounts, nil},
+	{"H-8", "parameters of the content type belong to the command", parametersCount, isUTF8},
+	{"H-8", "the charset UTF-8 does not count", charsetDoesNotCount, isUTF8},
 	{"H-2", "the order of members and white space do not count in JSON", orderOfMembersDoesNotCount, takesJSON},
 	{"H-2", "what is deep inside is as free in its order", orderInsideDoesNotCount, takesMembers},
 	{"H-2", "every digit of a number counts", digitsCount, takesMembers},
@@ -23,6 +27,7 @@ var hashChecks = []check{
 	{"H-2", "nested members count", nestedMembersCount, takesMembers},
 	{"H-2", "types and letters count", typesCount, takesMembers},
 	{"H-2", "duplicate members count", duplicatesCount, takesMembers},
+	{"H-6", "members that differ only by case are two", caseOfNamesCounts, takesMembers},
 	{"H-3", "the boundary of a multipart body does not count", boundaryDoesNotCount, takesMultipart},
 }
 
@@ -50,17 +55,69 @@ func pathCounts(p *probe) {
 	p.replays(first, r)
 }
 
+// CONTRACT H-1, S-3
+func methodCounts(p *probe) {
+	i := slices.IndexFunc(p.Routes, func(r Route) bool { return r.Path == p.Path && r.Method != p.Method })
+	p.need(i >= 0, "App.Routes has no other method on this path")
+	r := p.valid()
+	first := p.apply(r)
+	other := r
+	other.method = p.Routes[i].Method
+	p.reused(other)
+	p.replays(first, r)
+}
+
 // CONTRACT H-1
 func contentTypeCounts(p *probe) {
 	r := p.valid()
 	first := p.apply(r)
-	for _, contentType := range []string{"application/x-contracttest", "text/plain", ""} {
+	for _, contentType := range []string{
+		"application/x-contracttest", "application/x-contracttest+json", "text/plain", "",
+	} {
 		if other := r; contentType != r.contentType {
 			other.contentType = contentType
 			p.reused(other)
 		}
 	}
 	p.replays(first, r)
+}
+
+// The handler sees a parameter in the second half only, and may refuse it.
+//
+// CONTRACT H-8
+func parametersCount(p *probe) {
+	r := p.valid()
+	first := p.apply(r)
+	p.reused(p.withParameter(r, "contracttest", "1"))
+	p.replays(first, r)
+
+	r = p.withParameter(p.valid(), "contracttest", "1")
+	if a := p.repeats(r); a.header.Get(wire.HeaderResult) == wire.ResultCreated {
+		p.reused(p.withParameter(r, "contracttest", "2"))
+	}
+}
+
+// CONTRACT H-8
+func charsetDoesNotCount(p *probe) {
+	r := p.valid()
+	first := p.apply(r)
+	for _, charset := range []string{"utf-8", "UTF-8", ""} {
+		p.replays(first, p.withParameter(r, "charset", charset))
+	}
+	p.reused(p.withParameter(r, "charset", "iso-8859-1"))
+}
+
+// withParameter returns r with a parameter of its content type. "" leaves the parameter out.
+func (p *probe) withParameter(r request, name, value string) request {
+	p.Helper()
+	media, parameters, err := mime.ParseMediaType(r.contentType)
+	require.NoError(p, err, "the content type of Route.Body")
+	parameters[name] = value
+	if value == "" {
+		delete(parameters, name)
+	}
+	r.contentType = mime.FormatMediaType(media, parameters)
+	return r
 }
 
 // CONTRACT H-2
@@ -127,6 +184,14 @@ func typesCount(p *probe) {
 func duplicatesCount(p *probe) {
 	p.otherCommand(`{"a":1,"a":2}`, `{"a":2}`)
 	p.otherCommand(`{"a":1,"a":2}`, `{"a":2,"a":1}`)
+}
+
+// Go's decoders take such names for one, and believe the last.
+//
+// CONTRACT H-6
+func caseOfNamesCounts(p *probe) {
+	p.otherCommand(`{"a":1,"A":2}`, `{"A":1,"a":2}`)
+	p.otherCommand(`{"a":1,"A":2}`, `{"A":2,"a":1}`)
 }
 
 // carry sends a command with a member of the given value, and returns the command without it.

@@ -137,7 +137,7 @@ var mutants = []struct {
 	})},
 
 	// Its command.
-	{"commands are not compared", "H-1 H-2 H-3 M-1 R-1 S-1 S-2 S-3 ...", all(both, storing(func(s *faultyStore) {
+	{"commands are not compared", "H-1 H-2 H-3 H-6 H-8 M-1 R-1 S-1 S-2 S-3 ...", all(both, storing(func(s *faultyStore) {
 		s.claim = func(ctx context.Context, c store.Claim) (store.Claimed, error) {
 			got, err := s.Store.Claim(ctx, c)
 			got.Record.Hash = c.Hash
@@ -158,17 +158,36 @@ var mutants = []struct {
 	{"the pattern stands for the path", "H-1", asking(func(r *http.Request) {
 		r.URL.Path = strings.ReplaceAll(r.URL.Path, "/accounts/b/", "/accounts/a/")
 	})},
-	{"JSON in floating point", "H-2", rewriting(func(body []byte) []byte {
+	{"the method does not count", "H-1", asking(func(r *http.Request) {
+		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/payments") {
+			r.Method = http.MethodPost
+		}
+	})},
+	{"all JSON is of one type", "H-1", typing(func(contentType string) string {
+		return strings.Replace(contentType, "/x-contracttest+json", "/json", 1)
+	})},
+	{"parameters do not count", "H-8", typing(func(contentType string) string {
+		contentType, _, _ = strings.Cut(contentType, "; contracttest=")
+		return contentType
+	})},
+	{"charsets count", "H-8", typing(func(contentType string) string {
+		return strings.Replace(contentType, "charset=", "x=", 1)
+	})},
+	{"the values of parameters do not count", "H-8", typing(func(contentType string) string {
+		return strings.Replace(contentType, "contracttest=2", "contracttest=1", 1)
+	})},
+	{"case does not count", "H-6", rewriting(func(body []byte) []byte {
+		return bytes.ReplaceAll(body, []byte(`{"A":1,"a":2}`), []byte(`{"a":1,"A":2}`))
+	})},
+	{"JSON in floating point", "H-2 H-6", rewriting(func(body []byte) []byte {
 		var value any
 		if json.Unmarshal(body, &value) == nil {
 			body, _ = json.Marshal(value)
 		}
 		return body
 	})},
-	{"JSON byte for byte", "H-2 H-5", asking(func(r *http.Request) {
-		if r.Header.Get("Content-Type") == "application/json" {
-			r.Header.Set("Content-Type", "application/x-json")
-		}
+	{"JSON byte for byte", "H-2 H-5", typing(func(contentType string) string {
+		return strings.Replace(contentType, "/json", "/x-json", 1)
 	})},
 	{"null is absent", "H-2", rewriting(func(body []byte) []byte {
 		return bytes.ReplaceAll(body, []byte(`,"x_contract":null`), nil)
@@ -176,6 +195,7 @@ var mutants = []struct {
 	{"boundaries count", "H-3", all(both, asking(func(r *http.Request) {
 		contentType := r.Header.Get("Content-Type")
 		if _, boundary, ok := strings.Cut(contentType, "boundary="); ok {
+			boundary, _, _ = strings.Cut(boundary, ";")
 			r.Header.Set("Content-Type", contentType+"; again="+boundary)
 		}
 	}))},
@@ -201,6 +221,11 @@ var mutants = []struct {
 	{"headers are not recorded", "M-3 M-6 ...", answering(func(_ []byte, a *httptest.ResponseRecorder) {
 		if a.Header().Get(wire.HeaderReplayed) != "" {
 			a.Header().Del("Location")
+		}
+	})},
+	{"some headers are not recorded", "M-3 M-6 ...", answering(func(_ []byte, a *httptest.ResponseRecorder) {
+		if a.Header().Get(wire.HeaderReplayed) != "" {
+			a.Header().Del("Link")
 		}
 	})},
 	{"a mismatch may be repeated", "M-1 S-3 ...", answering(retryAfter("key_reused"))},

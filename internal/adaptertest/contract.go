@@ -34,11 +34,14 @@ func Contract(t *testing.T, a Adapter) {
 	idem := NewModule(t, core.Config{Store: database.Store, Observer: observer, Routes: core.Routes{
 		"POST /v1/payments":  {Recovery: core.Rollback, Roles: customer},
 		"POST /v1" + account: {Recovery: core.Park, Roles: customer},
+		"PUT /v1" + account:  {Recovery: core.Park, Roles: customer},
 	}})
 	app := a.New()
 	v1 := app.Group("/v1", a.JWTGuard(twoIssuers(t), observer), a.Idempotent(idem))
 	v1.Handle(http.MethodPost, "/payments", booking(a, func(ctx context.Context) { Pay(t, ctx) }))
-	v1.Handle(http.MethodPost, account, booking(a, func(context.Context) { payouts.Add(1) }))
+	payOut := booking(a, func(context.Context) { payouts.Add(1) })
+	v1.Handle(http.MethodPost, account, payOut)
+	v1.Handle(http.MethodPut, account, payOut)
 	v1.Handle(http.MethodGet, "/operation", a.OwnOperationHandler(idem))
 	v1.Handle(http.MethodGet, "/operations/"+param(a, "id"), a.OperationHandler(idem))
 	require.NoError(t, app.Audit(idem))
@@ -50,9 +53,11 @@ func Contract(t *testing.T, a Adapter) {
 	payment.Effects = func(context.Context) (int, error) { return int(database.Payments(t)), nil }
 	payout.Path, payout.OtherPath, payout.Recovery = "/v1/accounts/a/payouts", "/v1/accounts/b/payouts", core.Park
 	payout.Effects = func(context.Context) (int, error) { return int(payouts.Load()), nil }
+	put := payout
+	put.Method, put.Slow = http.MethodPut, nil
 	contracttest.Run(t, contracttest.App{
 		Handler: app, OperationPath: "/v1/operations/{id}", OwnOperationPath: "/v1/operation", Logs: log.String,
-		Tokens: contractTokens(t), Routes: []contracttest.Route{payment, payout},
+		Tokens: contractTokens(t), Routes: []contracttest.Route{payment, payout, put},
 	})
 	t.Run("profile of the IETF", func(t *testing.T) { contractOfTheIETF(t, a) })
 }
@@ -92,7 +97,11 @@ func booking(a Adapter, book func(ctx context.Context)) Handler {
 			return c.JSON(http.StatusInternalServerError, "after the booking")
 		}
 		n := answers.Add(1)
-		c.Writer().Header().Set("Location", fmt.Sprint("/v1/bookings/", n))
+		h := c.Writer().Header()
+		h.Set("Location", fmt.Sprint("/v1/bookings/", n))
+		for _, name := range []string{"Content-Encoding", "Content-Language", "Content-Disposition", "Etag", "Link", "Last-Modified"} {
+			h.Set(name, fmt.Sprintf("%s of %d", name, n)) // whatever it is, it is recorded
+		}
 		return c.JSON(http.StatusCreated, n)
 	})
 }
