@@ -94,6 +94,7 @@ func parametersCount(p *probe) {
 	r = p.withParameter(p.valid(), "contracttest", "1")
 	if a := p.repeats(r); a.header.Get(wire.HeaderResult) == wire.ResultCreated {
 		p.reused(p.withParameter(r, "contracttest", "2"))
+		p.replays(a, p.withParameter(r, "charset", "UTF-8"))
 	}
 }
 
