@@ -99,7 +99,9 @@ func booking(a Adapter, book func(ctx context.Context)) Handler {
 		n := answers.Add(1)
 		h := c.Writer().Header()
 		h.Set("Location", fmt.Sprint("/v1/bookings/", n))
-		for _, name := range []string{"Content-Encoding", "Content-Language", "Content-Disposition", "Etag", "Link", "Last-Modified"} {
+		for _, name := range []string{
+			"Content-Encoding", "Content-Language", "Content-Disposition", "Etag", "Link", "Last-Modified",
+		} {
 			h.Set(name, fmt.Sprintf("%s of %d", name, n)) // whatever it is, it is recorded
 		}
 		return c.JSON(http.StatusCreated, n)
