@@ -18,6 +18,7 @@ var attemptChecks = []check{
 	{"Park/AfterComplete", parkNeverTakesAnswersBack},
 	{"Renew/Extends", renewExtends},
 	{"Renew/NotCurrent", renewNotCurrent},
+	{"Renew/Lapsed", renewLapsed},
 }
 
 // An owner whose first try was answered by an error tries again. The first answer stands: it may have been replayed.
@@ -152,4 +153,16 @@ func renewNotCurrent(t *testing.T, s *fixture) {
 	requireSame(t, won, s.find(t, c.ID))
 	s.Advance(t, lease)
 	s.requireState(t, store.Unknown, c)
+}
+
+// A lease that has run out begins anew, as long as nobody has taken over.
+//
+// CONTRACT
+func renewLapsed(t *testing.T, s *fixture) {
+	for _, r := range []store.Recovery{store.Park, store.Resume} {
+		c, won := s.won(t, r)
+		s.Advance(t, 2*lease)
+		require.NoError(t, s.Store.Renew(s.ctx, won.Ticket, lease))
+		s.requireState(t, store.Running, c)
+	}
 }
