@@ -21,6 +21,7 @@ var eraseChecks = []check{
 	{"Erase/Steps", eraseSteps},
 	{"Erase/TakenOver", eraseBeforeATakeover},
 	{"Erase/OfOthers", eraseOfOthers},
+	{"Erase/StepsOfOthers", eraseStepsOfOthers},
 	{"Erase/InBatches", eraseInBatches},
 	{"Erase/ManyAtOnce", eraseManyAtOnce},
 	{"Erase/Cancelled", eraseCancelled},
@@ -220,6 +221,33 @@ func eraseOfOthers(t *testing.T, s *fixture) {
 	require.Equal(t, store.ErasedPage{Records: 1}, s.erase(t, 100))
 	requireAnswer(t, answerOf("theirs"), s.find(t, other.ID).Answer)
 	s.requireState(t, store.Completed, other)
+}
+
+// The steps and references of others stay, also those of a free record.
+//
+// CONTRACT S-1
+func eraseStepsOfOthers(t *testing.T, s *fixture) {
+	if s.steppers == nil {
+		return
+	}
+	stepped := func() store.Record {
+		c := s.command(store.Resume)
+		c.Scope[0]++
+		won := s.resume(t, c)
+		s.finish(t, won, call("charge"), `"receipt of somebody else"`)
+		s.refer(t, won.Record, store.Ref{Name: "order", Value: "7"})
+		return won.Record
+	}
+	done, freed := stepped(), stepped()
+	s.complete(t, done, "theirs")
+	require.NoError(t, s.Store.Release(s.ctx, freed.Ticket))
+	s.done(t, "ours")
+	steps, referred := s.steps(t, freed.ID), s.referred(t, "7")
+
+	require.Equal(t, store.ErasedPage{Records: 1}, s.erase(t, 100))
+	require.Len(t, s.steps(t, done.ID), 1)
+	require.Equal(t, plainSteps(steps), plainSteps(s.steps(t, freed.ID)))
+	require.Equal(t, referred, s.referred(t, "7"))
 }
 
 // A process that dies between two batches leaves the rest to the next call.
