@@ -43,8 +43,12 @@ func inspectOpenSteps(t *testing.T, s *fixture) {
 	for _, name := range []string{"charge", "refund"} {
 		s.start(t, resume, store.StepRecord{Name: name, Kind: store.ProviderStep})
 	}
-	require.ElementsMatch(t, []store.OpenStep{{ID: lost.ID}, {ID: resume.ID, Step: "charge"}, {ID: resume.ID, Step: "refund"}},
-		open(nil, 10))
+	booked := s.resume(t, s.command(store.Resume))
+	s.write(t, booked)
+	s.seal(t, booked, store.Seal{Steps: []store.StepRecord{rows("book")}})
+	require.ElementsMatch(t, []store.OpenStep{
+		{ID: lost.ID}, {ID: resume.ID, Step: "charge"}, {ID: resume.ID, Step: "refund"}, {ID: booked.ID},
+	}, open(nil, 10))
 }
 
 // By the first digits, and by the last ones.
@@ -217,11 +221,13 @@ func inspectLastAnswered(t *testing.T, s *fixture) {
 	answer(first, answerOf("another realm"))
 	answer(s.command(store.Park), answerOf("first"))
 	answer(s.command(store.Park), answerOf("second"))
-	refused, partial, other := answerOf("refused"), answerOf("partial"), otherCommand(s.command(store.Park))
-	refused.Status, partial.Partial = 402, true
+	refused, partial := answerOf("refused"), answerOf("partial")
+	other, put := otherCommand(s.command(store.Park)), s.command(store.Park)
+	refused.Status, partial.Partial, put.Method = 402, true, other.Method
 	answer(s.command(store.Park), refused)
 	answer(s.command(store.Park), partial)
 	answer(other, answerOf("another route"))
+	answer(put, answerOf("another method"))
 	s.win(t, s.command(store.Park))
 	require.Equal(t, "second", last(nil))
 	require.Equal(t, "second", last(c.Realm[:]))
