@@ -311,7 +311,11 @@ func service(c store.Claim) []byte { return c.Realm[:8] }
 // CONTRACT T-6
 func keyTimeRefuseBefore(t *testing.T, s *fixture) {
 	now := s.now(t)
-	s.timedDone(t, s.timed(store.Park, now, now.Add(-48*time.Hour))) // a route that leaves its timed keys has a floor of its own
+	for i := range 2 { // both services have floors, and their routes too
+		c := s.timed(store.Park, now, now.Add(-48*time.Hour))
+		c.Realm[0] += byte(i)
+		s.timedDone(t, c)
+	}
 	s.Advance(t, retention+time.Hour)
 	s.sweep(t)
 	now = s.now(t)
@@ -338,9 +342,10 @@ func keyTimeRefuseBefore(t *testing.T, s *fixture) {
 	refuse(claim(at), at.Add(-time.Hour)) // it only rises
 	s.requireKeyRefused(t, claim(at.Add(-time.Millisecond)))
 	s.requireKeyRefused(t, untimed(at.Add(-time.Millisecond)))
-	other := claim(at.Add(-time.Minute))
-	other.Realm[0]++
-	s.win(t, other)
+	for _, other := range []store.Claim{claim(at.Add(-time.Minute)), untimed(at.Add(-time.Minute))} {
+		other.Realm[0]++
+		s.win(t, other)
+	}
 	young := untimed(at.Add(time.Second)) // its route has had timed keys, and has dropped no record
 	young.Route = "/v1/young"
 	_, err := s.Store.(store.Settings).KeepAge(s.ctx, service(young), young.Method+" "+young.Route, time.Hour, store.Window{})
