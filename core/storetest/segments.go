@@ -30,6 +30,8 @@ var segmentChecks = []check{
 	{"Segment/Times", segmentTimes},
 	{"Segment/Clock", segmentClock},
 	{"Segment/ClaimContext", segmentClaimContext},
+	{"Segment/SealContext", segmentSealContext},
+	{"Segment/KeepsItsOwnCopy", segmentKeepsItsOwnCopy},
 	{"Segment/HotKey", segmentHotKey},
 	{"Segment/QuestionsClaimNothing", segmentQuestions},
 	{"Segment/OneOfManyRuns", segmentOneOfManyRuns},
@@ -532,6 +534,39 @@ func segmentClaimContext(t *testing.T, s *fixture) {
 		s.requireEffects(t, 2*attempt)
 		s.Advance(t, 2*lease)
 	}
+}
+
+// A first seal whose context has ended may commit nevertheless. It does so as a whole, or not at all.
+//
+// CONTRACT X-4, X-14
+func segmentSealContext(t *testing.T, s *fixture) {
+	c, won := s.opened(t)
+	s.write(t, won)
+	answer := kept(answerOf("paid"))
+	_, err := won.segments.Seal(s.over(), store.Seal{Steps: []store.StepRecord{rows("book")}, Answer: &answer})
+	rec, missing := s.Store.Find(s.ctx, c.ID)
+	if missing == nil {
+		require.Equal(t, store.Completed, rec.Stored, "Seal said: %v", err)
+		require.Len(t, s.steps(t, c.ID), 1)
+		s.requireEffects(t, 1)
+	}
+}
+
+// What was sealed is written to again by its owner.
+//
+// CONTRACT M-3, X-3, Q-2
+func segmentKeepsItsOwnCopy(t *testing.T, s *fixture) {
+	c, won := s.opened(t)
+	step, answer := result("charge", `"ch_1"`), kept(answerOf("paid"))
+	step.Derived = []store.DerivedKey{{31: 1}}
+	s.seal(t, won, store.Seal{Steps: []store.StepRecord{step}, Answer: &answer})
+	copy(step.Result, `"xxxx"`)
+	step.Derived[0] = store.DerivedKey{}
+	copy(answer.Answer.Body, "xxxx")
+	step = s.step(t, c.ID, "charge")
+	require.Equal(t, `"ch_1"`, string(step.Result))
+	require.Equal(t, []store.DerivedKey{{31: 1}}, step.Derived)
+	requireAnswer(t, answerOf("paid"), s.find(t, c.ID).Answer)
 }
 
 // Replays and questions never make each other wait or busy, and never the owner, whose segments come and go.
