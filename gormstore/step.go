@@ -20,7 +20,8 @@ import (
 // Later attempts get the recorded result without running fn.
 //
 // After an error of fn, or on PostgreSQL of a statement in it, nothing commits that was written since the last call or
-// checkpoint: return the error, or answer with 5xx. A business refusal is a result. The errors are those of core.Step.
+// checkpoint: return the error, or answer with 5xx. A business refusal is a result. The errors are those of
+// core.Step.
 func Step[T any](ctx context.Context, name string, fn func(tx *gorm.DB) (T, error)) (T, error) {
 	return core.Step(ctx, name, func(ctx context.Context) (result T, err error) {
 		tx, ok := TxFrom(ctx)

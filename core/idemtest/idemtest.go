@@ -9,8 +9,8 @@
 //	require.True(t, idemtest.Declared(ctx).NotApplied)
 //
 // What the guards and the interceptor do with a handler is tested over HTTP: see contracttest. So is what an attempt finds
-// at its end: a step whose error was swallowed, a recorded step that was left out, a step in a handler that is not Resume, and
-// a call outside core.Call while the rows before it are not durable (contract X-17).
+// at its end: a step whose error was swallowed, a recorded step that was left out, a step in a handler that is not Resume,
+// and a call outside core.Call while the rows before it are not durable (contract X-17).
 package idemtest
 
 import (
