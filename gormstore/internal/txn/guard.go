@@ -16,7 +16,8 @@ import (
 // ErrOutsideTransaction is gormstore.ErrOutsideTransaction.
 var ErrOutsideTransaction = errors.New("idem: gormstore: this write carries the context of a Rollback attempt, or of " +
 	"a message, but goes over another connection, so it would stay when that is rolled back. Write through " +
-	"gormstore.Tx(ctx), SQLTx or PgxTx, or the tx of the message's handler; or mark the write with gormstore.Outside(ctx) if it is meant to stay")
+	"gormstore.Tx(ctx), SQLTx or PgxTx, or the tx of the message's handler; or mark the write with gormstore.Outside(ctx) " +
+	"if it is meant to stay")
 
 // outsideStep is ErrOutsideTransaction in a Resume attempt.
 type outsideStep struct{}
