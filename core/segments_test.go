@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -616,6 +617,7 @@ func TestStreamedAnswerThatIsNotRecorded(t *testing.T) {
 				_ = http.NewResponseController(w).Flush()
 				require.NoError(t, book(r.Context(), "1", nil))
 				<-r.Context().Done()
+				synctest.Wait() // a handler that returns at that very moment is in time
 			})
 		w := &deadlines{ResponseRecorder: httptest.NewRecorder(), log: new(list[string])}
 		a.serve(w, newCommand("k-1", `{}`), alice)
