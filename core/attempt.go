@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/auth19/idem/core/internal/attemptctx"
@@ -32,6 +33,8 @@ type Attempt struct {
 	attempts  int  // with this one
 	outOfTime bool // Resume: ResumeFor was over when the attempt was claimed
 	timed     bool // the key is a timed one
+
+	writeRefused atomic.Bool // EventWriteRefused was sent
 
 	begun  time.Time     // when the claim was won
 	worked time.Duration // until the handler had ended

@@ -62,3 +62,11 @@ func KeepRows(ctx context.Context) {
 		a.KeepRows.Store(true)
 	}
 }
+
+// WriteRefused sends [EventWriteRefused] for the attempt that ctx belongs to, once; outside an attempt it does nothing. It
+// is for packages that refuse statements of a handler, as gormstore does. err must not have values of the statement.
+func WriteRefused(ctx context.Context, err error) {
+	if a := attemptFrom(ctx); a != nil && a.writeRefused.CompareAndSwap(false, true) {
+		a.observe(Event{Kind: EventWriteRefused, Err: err})
+	}
+}

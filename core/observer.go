@@ -73,6 +73,10 @@ const (
 	// EventAbandoned: the framework gave the context of a handler that was still running to another request. The attempt
 	// ends as after a panic. Err names the cause.
 	EventAbandoned EventKind = "abandoned"
+	// EventWriteRefused: a statement of the attempt was refused before it was sent: a write past its transaction, transaction
+	// control. Err says why, without the statement's values. It is sent once for an attempt. A handler that ignores the
+	// statement's error answers as if it had been carried out.
+	EventWriteRefused EventKind = "write_refused"
 
 	EventSuspectedDuplicate EventKind = "suspected_duplicate" // a command came again with a new key: Earlier
 	EventWouldReplay        EventKind = "would_replay"        // in shadow: a repeat ran again; it would be answered
@@ -84,8 +88,8 @@ const (
 func (k EventKind) IsWarning() bool {
 	switch k {
 	case EventLeaseLost, EventUnknown, EventStale, EventUnconfirmed, EventNotAppliedRefused, EventClockSkew, EventFailed,
-		EventOverdue, EventTransactionUnused, EventSweepHeldUp, EventLongSegment, EventAbandoned, EventSuspectedDuplicate,
-		EventWouldReplay, EventWouldRefuse, EventShadowed:
+		EventOverdue, EventTransactionUnused, EventSweepHeldUp, EventLongSegment, EventAbandoned, EventWriteRefused,
+		EventSuspectedDuplicate, EventWouldReplay, EventWouldRefuse, EventShadowed:
 		return true
 	}
 	return false

@@ -476,6 +476,17 @@ func (o *told) last(kind core.EventKind) (last core.Event) {
 	return last
 }
 
+func (o *told) count(kind core.EventKind) (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range o.events {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
 // A transaction that has failed is the attempt's own only if the library's savepoint is in it.
 //
 // CONTRACT X-8

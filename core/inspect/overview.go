@@ -135,6 +135,7 @@ var named = []struct {
 	{core.EventClockSkew, "times the clocks were too far apart"},
 	{core.EventSuspectedDuplicate, "commands came again under a new key"},
 	{core.EventNotAppliedRefused, "declarations of not applied did not count"},
+	{core.EventWriteRefused, "attempts had a statement that was refused"},
 	{core.EventTransactionUnused, "successes never used their transaction"},
 	{core.EventSweepHeldUp, "times an open transaction held the sweeps up"},
 	{core.EventWouldReplay, "repeats ran in shadow that would have got the recorded answer"},

@@ -57,7 +57,10 @@ func statementMayWrite(tokens []token) string {
 	if begins < 0 {
 		return ""
 	}
-	if first := tokens[begins]; first.kind != word || !reading[first.name()] {
+	switch first := tokens[begins]; {
+	case first.kind == literal: // it may be a value that no log should have
+		return "a text that begins with a value"
+	case first.kind != word || !reading[first.name()]:
 		return first.text
 	}
 	for i, t := range tokens {

@@ -107,7 +107,7 @@ func (c *Conn) admit(ctx context.Context, queries ...string) (inside sqltext.Fin
 		inside.Join(c.db.inspections.Of(c.db.Dialect.text, query))
 	}
 	if inside.Control != nil {
-		return inside, inside.Control
+		return inside, c.refused(inside.Control)
 	}
 	if err = c.open(ctx); err != nil {
 		return inside, err
@@ -132,7 +132,7 @@ func (c *Conn) open(ctx context.Context) (err error) {
 	case c.over:
 		err = errOver
 	case c.copying.Load():
-		err = errCopying
+		err = c.refused(errCopying)
 	case c.db.Dialect == SQLite && !c.alive(context.WithoutCancel(ctx)):
 		err = errLost // PostgreSQL refuses by itself; SQLite would commit the statement on its own
 	}
@@ -140,6 +140,14 @@ func (c *Conn) open(ctx context.Context) (err error) {
 		c.release()
 	}
 	return err
+}
+
+// refused is [refused] for the attempt of the connection: the handler may have given the statement another context.
+func (c *Conn) refused(err error) error {
+	if c.attempt == nil { // it is not bound yet
+		return err
+	}
+	return refused(c.attempt, err)
 }
 
 // execOwn runs a statement of the library, between those of the handler. It is no part of the end: what comes too late
@@ -164,6 +172,9 @@ func (c *Conn) release() {
 // done records how a statement has ended.
 func (c *Conn) done(inside sqltext.Findings, rows unread, err error) {
 	defer c.release()
+	if errors.Is(err, errNotPgx) {
+		_ = c.refused(err)
+	}
 	c.keep(inside, rows, err)
 	if c.sawEnd() {
 		c.onEnded(c.attempt)
@@ -284,7 +295,9 @@ func (c *Conn) ExecContext(ctx context.Context, query string, args ...any) (resu
 }
 
 // PrepareContext refuses: the errors of a prepared statement would go unseen, and it could outlive the attempt.
-func (c *Conn) PrepareContext(context.Context, string) (*sql.Stmt, error) { return nil, errPrepare }
+func (c *Conn) PrepareContext(context.Context, string) (*sql.Stmt, error) {
+	return nil, c.refused(errPrepare)
+}
 
 // QueryContext implements [DBTX].
 func (c *Conn) QueryContext(ctx context.Context, query string, args ...any) (rows *sql.Rows, err error) {
@@ -311,7 +324,7 @@ func (c *Conn) QueryRowContext(ctx context.Context, query string, args ...any) *
 
 // Commit refuses: only the attempt itself commits. GORM uses a savepoint for a transaction inside the attempt's, because
 // Conn has Commit and Rollback.
-func (c *Conn) Commit() error { return errNotYours }
+func (c *Conn) Commit() error { return c.refused(errNotYours) }
 
 // Rollback refuses: only the attempt itself rolls back.
-func (c *Conn) Rollback() error { return errNotYours }
+func (c *Conn) Rollback() error { return c.refused(errNotYours) }

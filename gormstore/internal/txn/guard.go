@@ -57,7 +57,7 @@ func RefuseOutside(db *gorm.DB) {
 		return
 	}
 	if err := misplaced(db); err != nil {
-		_ = db.AddError(err)
+		_ = db.AddError(refused(db.Statement.Context, err))
 		if db.Statement.SQL.Len() == 0 { // GORM logs errors of statements only, and many apps do not log a handler's error
 			db.Logger.Error(db.Statement.Context, "%v", err)
 		}
@@ -113,23 +113,33 @@ type readPool struct {
 	refusal error
 }
 
-func (p readPool) check(query string) error { return pastAttempt(p.refusal, p.dialect.text, query) }
+func (p readPool) check(ctx context.Context, query string) error {
+	return pastAttempt(ctx, p.refusal, p.dialect.text, query)
+}
 
 // pastAttempt returns refusal with the reason why a text must not go past the attempt: it may write, or it locks rows. Such
 // a lock is gone at once, or is that of another transaction, and what was read is no longer true when the attempt writes.
-func pastAttempt(refusal error, d sqltext.Dialect, text string) error {
+func pastAttempt(ctx context.Context, refusal error, d sqltext.Dialect, text string) error {
 	if why := sqltext.MayWrite(d, text); why != "" {
-		return fmt.Errorf("%w. This may write: %s", refusal, why)
+		return refused(ctx, fmt.Errorf("%w. This may write: %s", refusal, why))
 	}
 	if lock := sqltext.Locks(d, text); lock != "" {
-		return fmt.Errorf("%w. This locks rows, and the attempt's transaction would not have the lock: %s", refusal, lock)
+		return refused(ctx, fmt.Errorf("%w. This locks rows, and the attempt's transaction would not have the lock: %s",
+			refusal, lock))
 	}
 	return nil
 }
 
+// refused returns the error of a statement that the library does not send, and tells the observer of the attempt that ctx
+// belongs to: the handler may ignore the error.
+func refused(ctx context.Context, err error) error {
+	core.WriteRefused(ctx, err)
+	return err
+}
+
 // ExecContext implements [gorm.ConnPool].
 func (p readPool) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if err := p.check(query); err != nil {
+	if err := p.check(ctx, query); err != nil {
 		return nil, err
 	}
 	return p.ConnPool.ExecContext(ctx, query, args...)
@@ -137,7 +147,7 @@ func (p readPool) ExecContext(ctx context.Context, query string, args ...any) (s
 
 // QueryContext implements [gorm.ConnPool].
 func (p readPool) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if err := p.check(query); err != nil {
+	if err := p.check(ctx, query); err != nil {
 		return nil, err
 	}
 	return p.ConnPool.QueryContext(ctx, query, args...)
@@ -145,7 +155,7 @@ func (p readPool) QueryContext(ctx context.Context, query string, args ...any) (
 
 // QueryRowContext implements [gorm.ConnPool].
 func (p readPool) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	if err := p.check(query); err != nil {
+	if err := p.check(ctx, query); err != nil {
 		return refusedRow(err)
 	}
 	return p.ConnPool.QueryRowContext(ctx, query, args...)
@@ -158,6 +168,6 @@ func refusePrepared(db *gorm.DB) bool {
 	if !ok || db.Statement.ConnPool == own {
 		return false
 	}
-	_ = db.AddError(errPrepare)
+	_ = db.AddError(refused(db.Statement.Context, errPrepare))
 	return true
 }

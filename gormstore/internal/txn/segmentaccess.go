@@ -41,7 +41,7 @@ func (t *Tx) BindStep(ctx context.Context) (inside context.Context, leave func()
 // pgx returns the segment's connection for statements of pgx.
 func (c *stepConn) pgx(context.Context, ...string) (*Conn, error) {
 	if c.over.Load() {
-		return nil, errStepOver
+		return nil, c.refused(errStepOver)
 	}
 	return c.Conn, nil
 }
@@ -57,7 +57,7 @@ func (d *Database) session(ctx context.Context, conn gorm.ConnPool) *gorm.DB {
 // ExecContext implements [DBTX].
 func (c *stepConn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if c.over.Load() {
-		return nil, errStepOver
+		return nil, c.refused(errStepOver)
 	}
 	return c.Conn.ExecContext(ctx, query, args...)
 }
@@ -65,7 +65,7 @@ func (c *stepConn) ExecContext(ctx context.Context, query string, args ...any) (
 // QueryContext implements [DBTX].
 func (c *stepConn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if c.over.Load() {
-		return nil, errStepOver
+		return nil, c.refused(errStepOver)
 	}
 	return c.Conn.QueryContext(ctx, query, args...)
 }
@@ -73,7 +73,7 @@ func (c *stepConn) QueryContext(ctx context.Context, query string, args ...any) 
 // QueryRowContext implements [DBTX].
 func (c *stepConn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	if c.over.Load() {
-		return refusedRow(errStepOver)
+		return refusedRow(c.refused(errStepOver))
 	}
 	return c.Conn.QueryRowContext(ctx, query, args...)
 }
@@ -88,6 +88,7 @@ type readerKey struct{}
 type Reader struct {
 	DB       *Database
 	Segments Segments
+	attempt  context.Context // the handler's
 }
 
 // Segments are the transactions of a Resume attempt, one after the other.
@@ -104,7 +105,7 @@ var _ DBTX = (*Reader)(nil)
 
 // WithReader returns the context of a Resume handler outside its steps.
 func WithReader(ctx context.Context, d *Database, of Segments) context.Context {
-	return context.WithValue(ctx, readerKey{}, &Reader{d, of})
+	return context.WithValue(ctx, readerKey{}, &Reader{d, of, ctx})
 }
 
 // Session reads with GORM.
@@ -119,7 +120,7 @@ func ReaderFrom(ctx context.Context) *Reader {
 func (r *Reader) conn(ctx context.Context, queries ...string) (*Conn, error) {
 	for _, query := range queries {
 		if why := sqltext.MayWrite(r.DB.Dialect.text, query); why != "" {
-			return nil, fmt.Errorf("%w. This may write: %s", outsideStep{}, why)
+			return nil, refused(r.attempt, fmt.Errorf("%w. This may write: %s", outsideStep{}, why))
 		}
 	}
 	t, err := r.Segments.Current(ctx)
@@ -139,7 +140,9 @@ func (r *Reader) ExecContext(ctx context.Context, query string, args ...any) (sq
 }
 
 // PrepareContext implements [DBTX].
-func (r *Reader) PrepareContext(context.Context, string) (*sql.Stmt, error) { return nil, errPrepare }
+func (r *Reader) PrepareContext(context.Context, string) (*sql.Stmt, error) {
+	return nil, refused(r.attempt, errPrepare)
+}
 
 // QueryContext implements [DBTX].
 func (r *Reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
@@ -160,7 +163,7 @@ func (r *Reader) QueryRowContext(ctx context.Context, query string, args ...any)
 }
 
 // Commit refuses, as that of the attempt's connection does. GORM uses a savepoint for a transaction inside.
-func (r *Reader) Commit() error { return errNotYours }
+func (r *Reader) Commit() error { return refused(r.attempt, errNotYours) }
 
 // Rollback refuses likewise.
-func (r *Reader) Rollback() error { return errNotYours }
+func (r *Reader) Rollback() error { return refused(r.attempt, errNotYours) }

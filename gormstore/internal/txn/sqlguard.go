@@ -25,7 +25,7 @@ func (g sqlGuard) Connect(ctx context.Context) (driver.Conn, error) {
 // sqlGuardConn is a connection of an app's own *sql.DB, or an attempt's where the store is over the same one.
 type sqlGuardConn struct {
 	driver.Conn
-	begun error // the refusal of a transaction that was begun with the context of an attempt
+	begun context.Context // of an attempt, with which a transaction was begun; nil: there is none
 }
 
 var (
@@ -41,17 +41,17 @@ var (
 
 // check returns the error of a text that may write past the attempt.
 func (c *sqlGuardConn) check(ctx context.Context, text string) error {
-	refusal := c.begun
-	if refusal == nil || IsOutside(ctx) {
-		refusal = outsideOf(ctx)
+	if c.begun != nil && !IsOutside(ctx) {
+		ctx = c.begun
 	}
+	refusal := outsideOf(ctx)
 	if refusal == nil || sqltext.IsControl(text) || ownTexts.has(text) {
 		return nil
 	}
 	if _, attempts := attemptConns.Load(c); attempts {
 		return nil
 	}
-	return pastAttempt(refusal, sqltext.Postgres, text)
+	return pastAttempt(ctx, refusal, sqltext.Postgres, text)
 }
 
 // ExecContext implements [driver.ExecerContext].
@@ -104,7 +104,9 @@ func (c *sqlGuardConn) BeginTx(ctx context.Context, opts driver.TxOptions) (tx d
 	if err != nil {
 		return nil, err
 	}
-	c.begun = outsideOf(ctx)
+	if outsideOf(ctx) != nil {
+		c.begun = ctx
+	}
 	return sqlGuardTx{tx, c}, nil
 }
 
