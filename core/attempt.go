@@ -71,7 +71,7 @@ func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, won wo
 		a.ctx.deadline = earlier
 	}
 	if a.steps != nil {
-		a.inside.Calls.MayLeave = a.steps.mayLeave
+		a.inside.Calls.InSteps = true
 		a.steps.segments.Opening(a.openSegment)
 	}
 	if a.route.Recovery != Rollback {

@@ -24,8 +24,8 @@ func Origin(ctx context.Context) (ID, bool) {
 // by itself. A handler that calls a provider in another way sends the key itself. If the call is itself a step ([Call]),
 // use the key that Call passes to its function.
 //
-// Errors: [ErrNoHandler]; another error says that the handler has returned, that its deadline has passed, or that rows of a
-// Resume attempt are not durable yet, on which the call would rest.
+// Errors: [ErrNoHandler]; another error says that the handler has returned, that its deadline has passed, or that a Resume
+// handler calls outside [Call].
 func DeriveCall(ctx context.Context, name string) (DerivedKey, error) {
 	calls, err := callsOf(ctx)
 	if err != nil {
@@ -62,7 +62,7 @@ func callsOf(ctx context.Context) (*attemptctx.Calls, error) {
 func WithMessage(ctx context.Context, message ID) (handlers context.Context, end func()) {
 	calls := &attemptctx.Calls{Origin: message, Again: true, Life: ctx}
 	if around := attemptctx.CallsFrom(ctx); around != nil {
-		calls.MayLeave = around.MayLeave // a message that has joined a step commits with it
+		calls.InSteps = around.InSteps && attemptctx.StepFrom(ctx) == nil
 	}
 	outside := attemptctx.WithStep(ctx, nil) // calls of an inbox inside a step are the message's, not the step's
 	return attemptctx.WithCalls(outside, calls), calls.End

@@ -264,19 +264,6 @@ func (s *steps) results() []store.StepRecord {
 	return slices.Clone(s.pending)
 }
 
-// mayLeave returns an error as long as rows of the attempt's steps are not durable.
-func (s *steps) mayLeave() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.busy != store.DatabaseStep && len(s.pending) == 0 {
-		return nil
-	}
-	return errUnsealed
-}
-
-var errUnsealed = errors.New("idem: a call outside core.Call would leave before the rows of the steps before it are " +
-	"durable; make it in a core.Call, or after a core.Checkpoint")
-
 // close admits no more steps, and returns what happened to the steps.
 func (s *steps) close() progress {
 	s.mu.Lock()

@@ -10,7 +10,7 @@
 //
 // What the guards and the interceptor do with a handler is tested over HTTP: see contracttest. So is what an attempt finds
 // at its end: a step whose error was swallowed, a recorded step that was left out, a step in a handler that is not Resume,
-// and a call outside core.Call while the rows before it are not durable (contract X-17).
+// and a call of a Resume handler outside core.Call (contract X-17).
 package idemtest
 
 import (

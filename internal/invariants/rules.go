@@ -105,7 +105,7 @@ var contract = []chapter{
 		{id: "X-15", says: "A record that is seen decides, the lock only without one; a question takes no lock; what takes a " +
 			"free record forgets its steps; a takeover is committed before the handler runs."},
 		{id: "X-16", says: "A failed step dooms its segment."},
-		{id: "X-17", says: "Checkpoint seals a segment without a call; what is sent past a call waits for one."},
+		{id: "X-17", says: "Checkpoint seals a segment without a call; a Resume handler calls in core.Call only."},
 	}},
 	{"T. Time", []rule{
 		{id: "T-1", says: "The store's clock decides leases and expiry, at the time of the statement."},

@@ -14,11 +14,9 @@ import (
 type Calls struct {
 	Origin [sha256.Size]byte // the operation, or what stands for the message
 	// Again says that there may have been an attempt before, which may have made the same calls (C-5).
-	Again bool
-	Life  context.Context // ends with the deadline of the attempt; nil where it has none of its own
-	// MayLeave is why no call may be made now outside a provider step: what stands before it is not durable. nil
-	// where there is nothing of the kind.
-	MayLeave func() error
+	Again   bool
+	Life    context.Context // ends with the deadline of the attempt; nil where it has none of its own
+	InSteps bool            // a call leaves from inside a provider step only
 
 	ended atomic.Bool
 
@@ -76,15 +74,17 @@ func (c *Calls) Over() error {
 	return nil
 }
 
-// MayLeave is why no call may be made with ctx now: what stands before it in the handler is not durable. A provider
-// step has made that durable, and where the handler has returned, the call is not its own any more.
+// MayLeave is why no call may be made with ctx. A provider step has made durable what stands before its calls, and
+// that they begin. Where the handler has returned, a call is not its own any more.
 func MayLeave(ctx context.Context) error {
-	c := CallsFrom(ctx)
-	if c == nil || c.MayLeave == nil || c.ended.Load() || StepFrom(ctx) != nil {
+	if c := CallsFrom(ctx); c == nil || !c.InSteps || c.ended.Load() || StepFrom(ctx) != nil {
 		return nil
 	}
-	return c.MayLeave()
+	return errOutsideCall
 }
+
+var errOutsideCall = errors.New("idem: a Resume handler has called outside core.Call: no later attempt would know of it; " +
+	"make it in a core.Call, with the context that core.Call passes")
 
 // Step is the provider step that a context belongs to.
 type Step struct {
