@@ -37,7 +37,8 @@ const importBatch = 100
 
 // Import takes over the rows of an app's own idempotency table. A repeat of a command that was carried out before then
 // gets its recorded answer, or a definite refusal, and does not run again. Import overwrites only records that are free
-// (F-4). You can repeat it, also while the app serves requests.
+// (F-4). Repeat it until the result is [store.Imported.Done]: a key whose attempt is running is left alone, and the attempt may
+// give it back. The app may serve requests meanwhile.
 //
 // Import stops at the first error: of rows, of the store, or of a row that cannot be imported. The error names such a row
 // by its operation id. The batches before the error stay in the store, and are counted. Errors before the first row:
@@ -57,8 +58,8 @@ func (m *Module) Import(ctx context.Context, rows iter.Seq2[Past, error]) (store
 		if err != nil {
 			return fmt.Errorf("idem: Import: %w", err)
 		}
-		done.Added, done.Replaced = done.Added+taken.Added, done.Replaced+taken.Replaced
-		done.Left += len(batch) - taken.Added - taken.Replaced
+		done.Added, done.Replaced, done.Running = done.Added+taken.Added, done.Replaced+taken.Replaced, done.Running+taken.Running
+		done.Left += len(batch) - taken.Added - taken.Replaced - taken.Running
 		batch = batch[:0]
 		return nil
 	}

@@ -107,6 +107,37 @@ func TestImport(t *testing.T) {
 	})
 }
 
+// The old system has carried out a command that comes again. While the new attempt runs, the import cannot protect its key,
+// and must not look as if it had.
+//
+// CONTRACT F-4
+func TestImportOfAKeyWhoseAttemptRuns(t *testing.T) {
+	a := importing(t)
+	take := func() store.Imported {
+		done, err := a.module.Import(t.Context(), rowsOf(past("key-1"), past("key-2")))
+		require.NoError(t, err)
+		return done
+	}
+	var during, still store.Imported
+	a.handler = notApplied(func(w http.ResponseWriter, r *http.Request) {
+		during, still = take(), take()
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	require.Equal(t, http.StatusServiceUnavailable, a.post("key-1", `{}`).Code)
+	require.Equal(t, store.Imported{Added: 1, Running: 1}, during)
+	require.Equal(t, store.Imported{Left: 1, Running: 1}, still)
+	require.False(t, still.Done(), "the attempt has given the key back")
+
+	again := take()
+	require.Equal(t, store.Imported{Replaced: 1, Left: 1}, again)
+	require.False(t, again.Done())
+	last := take()
+	require.Equal(t, store.Imported{Left: 2}, last)
+	require.True(t, last.Done())
+	require.Equal(t, "reused", a.post("key-1", `{}`).Header().Get(wire.HeaderResult))
+	require.Equal(t, 1, a.ran())
+}
+
 func importing(t *testing.T) *app {
 	return newApp(t, core.Config{Routes: core.Routes{
 		"POST " + pattern: {Recovery: core.Park, MaxAnswer: 100},

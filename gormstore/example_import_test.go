@@ -23,7 +23,7 @@ type OldKey struct {
 	CreatedAt time.Time
 }
 
-// importOldKeys takes the rows over. It may run again and again, until nothing is added.
+// importOldKeys takes the rows over. Repeat it until the result is Done.
 func importOldKeys(ctx context.Context, db *gorm.DB, idem *core.Module) (store.Imported, error) {
 	return idem.Import(ctx, func(yield func(core.Past, error) bool) {
 		rows, err := db.WithContext(ctx).Model(&OldKey{}).Rows()
@@ -70,15 +70,18 @@ func ExampleNew_import() {
 	idem, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Rollback}})
 	must(err)
 
-	imported, err := importOldKeys(context.Background(), db, idem)
-	must(err)
-	fmt.Println("added:", imported.Added)
+	for range 2 {
+		imported, err := importOldKeys(context.Background(), db, idem)
+		must(err)
+		fmt.Println("added:", imported.Added, "done:", imported.Done())
+	}
 	for _, key := range []string{"paid", "cut-off"} {
 		w := examplePost(idem, key, func(http.ResponseWriter, *http.Request) { fmt.Println("it ran a second time") })
 		fmt.Println(key, w.Code, w.Header().Get(wire.HeaderResult))
 	}
 	// Output:
-	// added: 2
+	// added: 2 done: false
+	// added: 0 done: true
 	// paid 201 reused
 	// cut-off 409 unknown
 }

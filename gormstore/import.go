@@ -33,6 +33,7 @@ func (s *Store) Import(ctx context.Context, records []store.Record) (done store.
 
 func (s *Store) importOne(ctx context.Context, q txn.Querier, rec store.Record, done *store.Imported) error {
 	if s.db.File.IsRunning(rec.ID) {
+		done.Running++
 		return nil // the key of an attempt that has written nothing yet
 	}
 	args, err := s.importArgs(rec)
@@ -42,8 +43,12 @@ func (s *Store) importOne(ctx context.Context, q txn.Querier, rec store.Record, 
 	var fence int64
 	err = s.db.QueryRow(ctx, q, importRecord, args...).Scan(&fence)
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return nil // the key is in use: it is left alone
+	case errors.Is(err, sql.ErrNoRows): // the key is in use: it is left alone
+		running, err := s.mayGiveBack(ctx, q, rec.ID)
+		if running {
+			done.Running++
+		}
+		return err
 	case err != nil:
 		return err
 	case fence == rec.Fence:
@@ -53,6 +58,16 @@ func (s *Store) importOne(ctx context.Context, q txn.Querier, rec store.Record, 
 	done.Replaced++
 	_, err = s.db.Exec(ctx, q, dropSteps, rec.ID[:])
 	return err
+}
+
+// mayGiveBack reports whether a key that an import has left alone has an attempt that has not ended (F-4). One whose record
+// is not there, or free, was held by an attempt that cannot be seen.
+func (s *Store) mayGiveBack(ctx context.Context, q txn.Querier, id store.ID) (bool, error) {
+	rec, err := s.find(ctx, q, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return true, nil
+	}
+	return rec.Stored == store.Running || rec.State() == store.Free && !rec.Spent(), err
 }
 
 func (s *Store) importArgs(rec store.Record) ([]any, error) {

@@ -25,7 +25,10 @@ func (s *Store) add(rec store.Record, done *store.Imported) bool {
 	defer s.mu.Unlock()
 	there := s.records[rec.ID]
 	switch {
-	case s.running[rec.ID] != nil, there != nil && (there.state(s.now()) != store.Free || there.spent(s.now())):
+	case s.running[rec.ID] != nil, there != nil && there.Stored == store.Running:
+		done.Running++
+		return true
+	case there != nil && (there.state(s.now()) != store.Free || there.spent(s.now())):
 		return true
 	case there != nil:
 		s.unqueue(there)

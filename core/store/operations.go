@@ -56,8 +56,10 @@ type Operations interface {
 
 	// Import adds the records whose id the store does not have; it ignores their Now. It replaces a record whose state is
 	// Free, and deletes that record's steps; the fence continues to rise (F-4). Imported records have no Traceparent. Import
-	// changes no other record, and no key whose attempt is running. A second import of the same records changes nothing. The
-	// result has only Added and Replaced. After an error, some of the records may have been added.
+	// changes no other record, and no key whose attempt is running. Such a key is counted in Running: one that is held by an
+	// attempt that cannot be seen, or whose record is stored as running, whatever its lease. A second import of the same
+	// records changes nothing. The result has only Added, Replaced and Running. After an error, some of the records may have
+	// been added.
 	Import(ctx context.Context, records []Record) (Imported, error)
 
 	// Erase reads about limit records behind after, which is the Next of the page before, or the zero ID. A record of the
@@ -124,9 +126,17 @@ type Ref struct {
 type Imported struct {
 	Added    int // new records
 	Replaced int // records that were free; the imported ones took their place (F-4)
-	Left     int // rows that were not imported, because their key has a record that is not free, or a running attempt
+	Left     int // rows that were not imported, because their key has a record that is not free
 	Over     int // rows that were not imported: their Past.ExpiresAt, retention and tombstone are over
+	// Running counts the rows that were not imported, because an attempt of their key has not ended. It may give the key back,
+	// and then nothing would protect it (F-4). An attempt whose process died counts until its operation is gone on with, or
+	// settled.
+	Running int
 }
+
+// Done reports whether the import is over: no key was added or replaced, and none has an attempt that has not ended. Until
+// then import the same rows again (F-4).
+func (i Imported) Done() bool { return i.Added == 0 && i.Replaced == 0 && i.Running == 0 }
 
 // ErasedPage is the result of one batch of an erasure.
 type ErasedPage struct {

@@ -609,6 +609,9 @@ var importMutants = []mutant{
 			}
 		})
 	}},
+	{"forgets that an attempt runs", "Import/NeverOverwrites", func(s *faulty) {
+		s.imports.answers(func(_ []store.Record, done *store.Imported) { done.Running = 0 })
+	}},
 	{"counts what it has not done", "Import/RoundTrip", func(s *faulty) {
 		s.imports.answers(func(records []store.Record, done *store.Imported) { *done = store.Imported{Added: len(records)} })
 	}},
@@ -1074,8 +1077,8 @@ var segmentMutants = []mutant{
 	}},
 	{"imports over an open attempt", "Import/AttemptUnderWay", func(s *faulty) {
 		s.imports.answers(func(records []store.Record, done *store.Imported) {
-			if *done == (store.Imported{}) {
-				done.Added = len(records)
+			if done.Running == len(records) {
+				*done = store.Imported{Added: len(records)}
 			}
 		})
 	}},
