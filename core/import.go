@@ -37,8 +37,8 @@ const importBatch = 100
 
 // Import takes over the rows of an app's own idempotency table. A repeat of a command that was carried out before then
 // gets its recorded answer, or a definite refusal, and does not run again. Import overwrites only records that are free
-// (F-4). Repeat it until the result is [store.Imported.Done]: a key whose attempt is running is left alone, and the attempt may
-// give it back. The app may serve requests meanwhile.
+// (F-4). Repeat it until the result is [store.Imported.Done]: a key whose attempt is running is left alone, and the attempt
+// may give it back. The app may serve requests meanwhile.
 //
 // Import stops at the first error: of rows, of the store, or of a row that cannot be imported. The error names such a row
 // by its operation id. The batches before the error stay in the store, and are counted. Errors before the first row:
