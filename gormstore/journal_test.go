@@ -199,6 +199,47 @@ func TestJournalKnowsTheFirst(t *testing.T) {
 	})
 }
 
+// Who asks again under its own name learns whether another caller has come since.
+//
+// CONTRACT C-8
+func TestJournalKnowsWhetherOthersHaveCome(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
+		for what, others := range map[string]func(j *journal.Journal, e intents.Entry){
+			"nobody": func(*journal.Journal, intents.Entry) {},
+			"one that only asks": func(j *journal.Journal, e intents.Entry) {
+				require.NoError(t, err2(j.Begin(t.Context(), intents.Entry{Intent: e.Intent})))
+				_, _, err := j.Find(t.Context(), e.Intent)
+				require.NoError(t, err)
+				require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return j.Plan(tx, e.Intent) }))
+			},
+			"one whose key is refused": func(j *journal.Journal, e intents.Entry) {
+				require.NoError(t, err2(j.Begin(t.Context(), intents.Entry{Intent: e.Intent, Key: "another", By: "second"})))
+			},
+			"one that sends": func(j *journal.Journal, e intents.Entry) {
+				e.By = "second"
+				require.False(t, try(j.Begin(t.Context(), e)).ok(t).First)
+			},
+			"one without a name": func(j *journal.Journal, e intents.Entry) {
+				e.By = ""
+				require.False(t, try(j.Begin(t.Context(), e)).ok(t).First)
+			},
+			"one that brings the key": func(j *journal.Journal, e intents.Entry) {
+				there, _, err := j.Find(t.Context(), e.Intent)
+				require.NoError(t, err)
+				require.NoError(t, err2(j.Begin(t.Context(), intents.Entry{Intent: e.Intent, Key: there.Key, By: "second"})))
+			},
+		} {
+			j, e := newJournal(t, db), intents.Entry{Intent: what, By: "first", Command: store.CommandHash{Version: 1}}
+			require.True(t, try(j.Begin(t.Context(), e)).ok(t).First, what)
+			others(newJournal(t, db), e)
+			for range 2 {
+				alone := what == "nobody" || what == "one that only asks" || what == "one whose key is refused"
+				require.Equal(t, alone, try(j.Begin(t.Context(), e)).ok(t).First, what)
+			}
+		}
+	})
+}
+
 // The journal is lost after a charge. Its keys are those of names and a secret: the provider recognises the repeat.
 //
 // CONTRACT C-1

@@ -126,13 +126,14 @@ func (k *call) judge(a *answer, failure error) outcome {
 	}
 	status := a.response.StatusCode
 	k.uncertain = k.uncertain || a.unknown
+	earlier := a.replayed || !k.client.cfg.Direct // an earlier delivery may have done what this answer asks to repeat (C-8)
 	if p, ok := problems[a.code]; ok {
-		k.uncertain = (k.uncertain || p.uncertain) && !p.ends
+		k.uncertain = (k.uncertain || p.uncertain || p.again && earlier) && !p.ends
 		return p.outcome
 	}
 	switch {
 	case status == http.StatusTooEarly, status == http.StatusTooManyRequests:
-		k.uncertain = k.uncertain || k.doubt(a) != nil
+		k.uncertain = k.uncertain || earlier || k.doubt(a) != nil
 		return outcome{again: true}
 	case a.unknown && (status < http.StatusInternalServerError || a.response.Header.Get("Retry-After") == ""):
 		return outcome{reason: ErrOutcomeUnknown} // with Retry-After a repeat continues the operation
@@ -214,4 +215,5 @@ var problems = map[core.Code]struct {
 	core.CodeStoreUnavailable: {outcome{again: true}, false},
 	core.CodeRolledBack:       {outcome{again: true}, false},
 	core.CodeTooManyOpen:      {outcome{again: true}, false},
+	core.CodeBodyUnreadable:   {outcome{again: true}, false}, // it was lost on its way
 }

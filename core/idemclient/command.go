@@ -3,6 +3,7 @@ package idemclient
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -29,6 +30,7 @@ type call struct {
 	key     string
 
 	journaled bool          // false for a derived key: the handler's record is the journal
+	entry     intents.Entry // what the journal was given for the command
 	age       time.Duration // of the intent, at begun
 	begun     time.Time
 
@@ -111,9 +113,10 @@ func (k *call) open(brought string) error {
 	if err != nil {
 		return k.fail(nil, nil, err)
 	}
+	k.entry = intents.Entry{Intent: k.intent, Key: brought, By: rand.Text()}
 	if brought != "" || k.client.cfg.Provider.Member != "" {
 		// A command that is refused here was not sent, and is not recorded as the intent's command.
-		planned, err := k.client.begin(k.request.Context(), intents.Entry{Intent: k.intent, Key: brought})
+		planned, err := k.client.begin(k.request.Context(), k.entry)
 		if err != nil {
 			return err
 		}
@@ -122,8 +125,8 @@ func (k *call) open(brought string) error {
 			return err
 		}
 	}
-	k.begun = time.Now()
-	entry, err := k.client.begin(k.request.Context(), intents.Entry{Intent: k.intent, Key: brought, Command: command})
+	k.begun, k.entry.Command = time.Now(), command
+	entry, err := k.client.begin(k.request.Context(), k.entry)
 	if err != nil {
 		return err
 	}
@@ -141,6 +144,13 @@ func (k *call) open(brought string) error {
 		return k.fail(nil, ErrEnded, nil)
 	}
 	return nil
+}
+
+// alone reports that no other caller has come for the intent since this one has begun to send it. Without an answer of the
+// journal it is not known (C-8).
+func (k *call) alone() bool {
+	entry, err := k.client.begin(context.WithoutCancel(k.request.Context()), k.entry)
+	return err == nil && entry.First
 }
 
 // begin asks the journal. Without its answer it is not known whether the intent was sent before.

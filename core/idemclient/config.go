@@ -45,6 +45,11 @@ type Config struct {
 	// still pending afterwards, and the caller repeats it to learn the answer. An intent that has ended is not sent again:
 	// [ErrEnded]. It needs a Journal, whose clients must all have the same CallerEnds.
 	CallerEnds bool
+	// Direct says that nothing between this client and the service sends a request twice: no proxy or load balancer that
+	// repeats, and no mesh (Istio repeats a 503 unless it is told not to). The default is false: an answer may then be to a
+	// second delivery, and 425, 429, store_unavailable, rolled_back and body_unreadable do not say what the first one has
+	// done, so that the outcome is uncertain after them (C-8).
+	Direct bool
 	// Observe is called after each attempt, in the goroutine of the call. It must be quick. Optional.
 	Observe func(context.Context, Try)
 

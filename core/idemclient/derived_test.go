@@ -239,7 +239,7 @@ func TestCallsOfOneHandler(t *testing.T) {
 	})
 	// A step that runs for the first time says nothing about the calls outside of it, which an attempt before may have made.
 	t.Run("a first step is certain of its own calls alone", func(t *testing.T) {
-		client := newClient(t, idemclient.Config{Transport: on(busy), MaxAttempts: 1})
+		client := newClient(t, idemclient.Config{Transport: on(busy), Direct: true, MaxAttempts: 1})
 		outside := idemtest.Context(t.Context(), idemtest.Config{Again: true})
 		require.NoError(t, core.CallDo(outside, "charge", func(ctx context.Context, _ core.DerivedKey) error {
 			require.False(t, failed(t)(client.Do(ctx, "charge", payment(t, address))).Uncertain)

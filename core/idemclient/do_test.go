@@ -277,7 +277,7 @@ func TestObserveIsToldOfEachAttempt(t *testing.T) {
 func TestIntentsInTheJournal(t *testing.T) {
 	// Whose first attempt it is knows that nothing was carried out before; a plan before it changes nothing of that.
 	t.Run("the first attempt of a planned intent is certain", func(t *testing.T) {
-		client := newClient(t, idemclient.Config{Transport: on(busy), MaxAttempts: 1})
+		client := newClient(t, idemclient.Config{Transport: on(busy), Direct: true, MaxAttempts: 1})
 		planned(t)(client.Key(t.Context(), "order-7"))
 		require.False(t, failed(t)(pay(t, client, "order-7")).Uncertain)
 		require.True(t, failed(t)(pay(t, client, "order-7")).Uncertain, "another process may have sent it meanwhile")

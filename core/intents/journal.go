@@ -13,7 +13,8 @@ import (
 type Journal interface {
 	// Begin returns the entry of e.Intent, as it is after this call. If there is no entry, Begin makes one with e.Key, or
 	// with a new key if e has none (see [NewKey]). If the entry has no Command and e has one, Begin stores that with the
-	// time of the journal's clock. It never changes a stored key or command: the first ones stay. The entry must be durable
+	// time of the journal's clock, and it notes who has come: see First. It never changes a stored key or command: the first
+	// ones stay. The entry must be durable
 	// when Begin returns, because the command is sent after that.
 	Begin(ctx context.Context, e Entry) (Entry, error)
 	// Find returns the entry of an intent, and whether a durable entry exists. It changes nothing, and does not wait for a
@@ -33,7 +34,11 @@ type Entry struct {
 	Age time.Duration
 	// Ended says that there was a definite answer.
 	Ended bool
-	// First is set by Begin only: this call has stored the command, and the journal has made the key at random, so nobody
-	// can have sent anything with it. In doubt it is false, and the outcome is uncertain until there is an answer.
+	// By is a random name of who sends the command, for Begin only. Whoever asks again with the same By learns whether
+	// another caller has come meanwhile (C-8).
+	By string
+	// First is set by Begin only: nobody but e.By has ever given a command, or brought the key, and the journal has made the
+	// key at random, so nobody else can have sent anything with it. In doubt it is false, and the outcome is uncertain until
+	// there is an answer.
 	First bool
 }

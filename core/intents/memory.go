@@ -29,6 +29,7 @@ type MemoryJournal struct {
 type memoryEntry struct {
 	Entry
 	brought bool // a caller has brought its key, and may have used it before
+	others  bool // several have given a command
 	begun   time.Time
 }
 
@@ -57,18 +58,23 @@ func (j *MemoryJournal) Begin(_ context.Context, e Entry) (Entry, error) {
 		j.entries[e.Intent] = there
 	}
 	there.brought = there.brought || brought && e.Key == there.Key // another key is refused, and not sent
-	first := there.Command == (store.CommandHash{}) && e.Command != (store.CommandHash{})
-	if first {
-		there.Command, there.begun = e.Command, time.Now()
+	if e.Command == (store.CommandHash{}) {
+		return there.found(), nil
 	}
+	first := there.Command == (store.CommandHash{})
+	if first {
+		there.Command, there.By, there.begun = e.Command, e.By, time.Now()
+	}
+	there.others = there.others || !first && (e.By == "" || e.By != there.By)
 	found := there.found()
-	found.First = first && !there.brought
+	found.First = !there.others && !there.brought
 	return found, nil
 }
 
 // found is the entry with its age.
 func (e *memoryEntry) found() Entry {
 	found := e.Entry
+	found.By = ""
 	if !e.begun.IsZero() {
 		found.Age = time.Since(e.begun)
 	}

@@ -32,6 +32,24 @@ func TestMemoryJournalKnowsTheFirst(t *testing.T) {
 	require.True(t, e.First)
 }
 
+// CONTRACT C-8
+func TestMemoryJournalKnowsWhetherOthersHaveCome(t *testing.T) {
+	j, e := NewMemoryJournal(), Entry{Intent: "order-7", By: "first", Command: store.CommandHash{Version: 1}}
+	for _, others := range []Entry{{}, {Intent: "order-7"}, {Intent: "order-7", Key: "another", By: "second"}, {Intent: "order-8", By: "second"}} {
+		first, err := j.Begin(t.Context(), e)
+		require.NoError(t, err)
+		require.True(t, first.First)
+		_, err = j.Begin(t.Context(), others)
+		require.NoError(t, err)
+	}
+	for _, by := range []string{"second", "first", "second"} {
+		e.By = by
+		there, err := j.Begin(t.Context(), e)
+		require.NoError(t, err)
+		require.False(t, there.First, by)
+	}
+}
+
 func TestMemoryJournalForgetsOnlyWhatHasEnded(t *testing.T) {
 	j := NewMemoryJournal()
 	begin := func(intent string) (string, error) {

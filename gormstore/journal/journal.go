@@ -11,6 +11,7 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -92,10 +93,10 @@ func (j *Journal) Begin(ctx context.Context, e intents.Entry) (intents.Entry, er
 	if e.Command.Version != 0 {
 		version, sum = e.Command.Version, e.Command.Sum[:]
 	}
-	// Whoever writes begun_by first knows that nothing was sent before. The caller that brings its own key takes that place,
-	// also without a command: nobody knows what was sent with the key.
+	// Whoever writes begun_by first knows that nothing was sent before, and by asking again that nobody has come since. The
+	// caller that brings its own key takes that place, also without a command: nobody knows what was sent with the key.
 	if version != nil || brought {
-		by = []byte(rand.Text())
+		by = []byte(cmp.Or(e.By, rand.Text()))
 	}
 	if !brought {
 		e.Key = j.keyOf(e.Intent)
@@ -115,7 +116,7 @@ func (j *Journal) Begin(ctx context.Context, e intents.Entry) (intents.Entry, er
 	if err != nil {
 		return intents.Entry{}, explained(err)
 	}
-	// First means that the key was never sent before. That cannot be known if the caller brought its own key, or if keys are
+	// First means that nobody else has sent the key. That cannot be known if the caller brought its own key, or if keys are
 	// derived, because the journal may have been lost.
 	found.First = by != nil && bytes.Equal(found.begunBy, by.([]byte)) && !brought && j.secret == nil
 	return found.Entry, nil

@@ -136,6 +136,7 @@ var contract = []chapter{
 		{id: "C-5", says: "A planned intent keeps its key; a second attempt begins uncertain; a step and a call share none."},
 		{id: "C-6", says: "The caller ends an intent in its own transaction, of the journal's own database."},
 		{id: "C-7", says: "A failure or conflict is never definite; what counts has a mark that handlers cannot send."},
+		{id: "C-8", says: "Nothing was carried out is said only where every delivery and every caller of the intent is known."},
 	}},
 	{"F. Failure of the store", []rule{
 		{id: "F-1", says: "Store away before the claim: 503, the handler does not run; no fail-open switch."},

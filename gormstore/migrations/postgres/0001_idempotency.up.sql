@@ -121,7 +121,7 @@ CREATE TABLE IF NOT EXISTS idempotency_intent (
     command_hash    bytea,
     planned_at      timestamptz NOT NULL,
     begun_at        timestamptz,          -- just before the first attempt
-    begun_by        bytea,                -- random: tells the writer of the command that nothing was sent before
+    begun_by        bytea,                -- the one caller that has begun; empty: several
     ended_at        timestamptz           -- there is a definite answer
 );
 

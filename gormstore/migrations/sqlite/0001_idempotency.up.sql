@@ -101,7 +101,7 @@ CREATE TABLE IF NOT EXISTS idempotency_intent (
     command_hash    BLOB,
     planned_at      INTEGER NOT NULL,
     begun_at        INTEGER,          -- just before the first attempt
-    begun_by        BLOB,             -- random: tells the writer of the command that nothing was sent before
+    begun_by        BLOB,             -- the one caller that has begun; empty: several
     ended_at        INTEGER           -- there is a definite answer
 );
 

@@ -3,7 +3,7 @@
 
 -- name: beginIntent
 -- Makes an entry, or notes the command of one that was planned; what is there is not changed. $2 key, $3 and $4 version and
--- hash of the command (NULL: none yet), $5 random bytes.
+-- hash of the command (NULL: none yet), $5 who begins (NULL: only asks). begun_by is empty once several have begun.
 INSERT INTO :"schema".idempotency_intent AS i
 	(intent, idempotency_key, hash_version, command_hash, planned_at, begun_at, begun_by)
 SELECT $1::text, $2::text, $3::smallint, $4::bytea, c.now, CASE WHEN $3::smallint IS NOT NULL THEN c.now END, $5::bytea
@@ -14,8 +14,10 @@ ON CONFLICT (intent) DO UPDATE SET
 	hash_version = coalesce(i.hash_version, excluded.hash_version),
 	command_hash = coalesce(i.command_hash, excluded.command_hash),
 	begun_at = coalesce(i.begun_at, excluded.begun_at),
-	begun_by = coalesce(i.begun_by, CASE WHEN excluded.hash_version IS NOT NULL OR excluded.idempotency_key = i.idempotency_key
-		THEN excluded.begun_by END)
+	begun_by = CASE
+		WHEN excluded.begun_by IS NULL OR excluded.hash_version IS NULL AND excluded.idempotency_key <> i.idempotency_key THEN i.begun_by
+		WHEN i.begun_by IS NULL OR i.begun_by = excluded.begun_by THEN excluded.begun_by
+		ELSE ''::bytea END
 RETURNING intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL,
 	pg_catalog.clock_timestamp(),
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''

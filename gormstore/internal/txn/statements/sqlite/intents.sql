@@ -10,8 +10,10 @@ ON CONFLICT (intent) DO UPDATE SET
 	hash_version = coalesce(i.hash_version, excluded.hash_version),
 	command_hash = coalesce(i.command_hash, excluded.command_hash),
 	begun_at = coalesce(i.begun_at, excluded.begun_at),
-	begun_by = coalesce(i.begun_by, CASE WHEN excluded.hash_version IS NOT NULL OR excluded.idempotency_key = i.idempotency_key
-		THEN excluded.begun_by END)
+	begun_by = CASE
+		WHEN excluded.begun_by IS NULL OR excluded.hash_version IS NULL AND excluded.idempotency_key <> i.idempotency_key THEN i.begun_by
+		WHEN i.begun_by IS NULL OR i.begun_by = excluded.begun_by THEN excluded.begun_by
+		ELSE X'' END
 RETURNING intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL,
 	CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
 
