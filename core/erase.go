@@ -215,7 +215,7 @@ func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, store.DefaultMaxBody))
 	if err != nil {
-		return m.refuse(r, NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was erased"))
+		return m.refuse(r, m.withRetry(NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was erased")))
 	}
 	order, problem := m.parseErasure(body)
 	if problem != nil {

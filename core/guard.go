@@ -222,6 +222,9 @@ func (m *Module) takeCommand(a *admission, r *http.Request, kept [][]byte) ([]by
 	}
 	body, problem := readBody(r, a.route.MaxBody)
 	if problem != nil {
+		if problem.Code == CodeBodyUnreadable {
+			problem = m.withRetry(problem) // it was lost on its way (C-8)
+		}
 		return body, problem
 	}
 	for _, copied := range kept {

@@ -37,7 +37,7 @@ const (
 	CodeCommitUnconfirmed     Code = "commit_unconfirmed"      // 503: may have been applied; retry with the same key
 
 	CodeBadRequest         Code = "bad_request"         // 400: a request to an operation handler is malformed
-	CodeBodyUnreadable     Code = "body_unreadable"     // 400: the request body broke off
+	CodeBodyUnreadable     Code = "body_unreadable"     // 400: the request body broke off; retry
 	CodeNotFound           Code = "operation_not_found" // 404: no such operation of this principal
 	CodeNotSettleable      Code = "not_settleable"      // 409: only unknown operations can be settled, once
 	CodeSuspectedDuplicate Code = "suspected_duplicate" // 409: the same command came with another key; see Rekey
@@ -115,7 +115,7 @@ var problemKinds = map[Code]problemKind{
 	CodeStoreUnavailable:      {http.StatusServiceUnavailable, "Idempotency store unavailable", true, every},
 	CodeCommitUnconfirmed:     {http.StatusServiceUnavailable, "Outcome not confirmed yet", true, every},
 	CodeBadRequest:            {http.StatusBadRequest, "Malformed request", false, nil},
-	CodeBodyUnreadable:        {http.StatusBadRequest, "Request body unreadable", false, every},
+	CodeBodyUnreadable:        {http.StatusBadRequest, "Request body unreadable", true, every},
 	CodeNotFound:              {http.StatusNotFound, "No such operation", false, nil},
 	CodeNotSettleable:         {http.StatusConflict, "Operation cannot be settled", false, nil},
 	CodeSuspectedDuplicate:    {http.StatusConflict, "Suspected duplicate", false, withRekeyRefuse},

@@ -149,7 +149,7 @@ func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, store.DefaultMaxBody))
 	if err != nil {
-		return m.refuse(r, NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was settled"))
+		return m.refuse(r, m.withRetry(NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was settled")))
 	}
 	refuse := func(problem *Problem) *Reply {
 		// The request has changed nothing: it can be corrected, or repeated later, with the same key.

@@ -23,6 +23,7 @@ type answer struct {
 	replayed   bool
 	unknown    bool // the command may have been carried out
 	notApplied bool // a handler has refused the command, and nothing was carried out
+	existing   string
 	retryAfter time.Duration
 
 	code      core.Code // of a problem of the guards (P-1); "" if anybody else may have made the answer
@@ -32,6 +33,11 @@ type answer struct {
 
 // readAnswer reads a response, at most Config.MaxAnswer bytes of its body.
 func (c *Config) readAnswer(res *http.Response) (*answer, error) {
+	if res.StatusCode == http.StatusSwitchingProtocols { // the transport hands the connection over, and does not end it any more
+		err := res.Body.Close()
+		res.Body = http.NoBody
+		return &answer{response: res}, err
+	}
 	limit := c.MaxAnswer
 	body, err := io.ReadAll(io.LimitReader(res.Body, limit+1))
 	closed := res.Body.Close()
@@ -52,6 +58,8 @@ func (c *Config) readAnswer(res *http.Response) (*answer, error) {
 	a.definite = c.Provider.definite(res.StatusCode, res.Header)
 	if !a.definite {
 		a.readProblem()
+		a.existing = c.Provider.existing(res, a.body)
+		a.definite = a.existing != ""
 	}
 	return a, nil
 }
@@ -152,6 +160,8 @@ func (k *call) judge(a *answer, failure error) outcome {
 func (k *call) doubt(a *answer) error {
 	status := a.response.StatusCode
 	switch {
+	case status == http.StatusSwitchingProtocols:
+		return errSwitched
 	case a.notApplied:
 		return nil
 	case a.code != "":

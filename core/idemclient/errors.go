@@ -74,6 +74,7 @@ var (
 	errDenied = errors.New("idem: the answer has the status of a success, and Provider.Definite says that it is not the " +
 		"command's own")
 	errConflict          = errors.New("idem: the command in the way may be an earlier attempt")
+	errSwitched          = errors.New("idem: the server has switched protocols instead of answering")
 	errRenderedAsSuccess = errors.New("idem: a problem of the guards has the status of a success; correct the server's " +
 		"Config.RenderProblem")
 )

@@ -2,11 +2,13 @@ package idemclient_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -157,4 +159,46 @@ func TestErrorsQuoteAndCapWhatTheServerHasSent(t *testing.T) {
 	client := newClient(t, idemclient.Config{MaxAttempts: 1, Transport: on(breaks(errors.New(`idem: "quoted" as it is`)))})
 	_, err := pay(t, client, "order-7")
 	require.ErrorContains(t, err, `: "quoted" as it is`)
+}
+
+// A provider answers a repeat with 409 and the id of what exists. A profile that names this answer ends the intent; one that
+// does not never does.
+//
+// CONTRACT C-7, C-8
+func TestAConflictWithTheIDOfWhatExists(t *testing.T) {
+	named := unguarded()
+	named.Existing = func(_ http.Header, body []byte) string {
+		var conflict struct {
+			Existing string `json:"existing_payment"`
+		}
+		_ = json.Unmarshal(body, &conflict)
+		return conflict.Existing
+	}
+	const exists = `{"error":"duplicate","existing_payment":"pay_7"}`
+	cut := breaks(errReset)
+	for _, before := range [][]func(*http.Request) (*http.Response, error){nil, {cut}} {
+		synctest.Test(t, func(t *testing.T) {
+			journal := intents.NewMemoryJournal()
+			client := newClient(t, idemclient.Config{Transport: on(append(before, says(409, "", exists))...), Journal: journal, Provider: named})
+			res := succeeded(t)(pay(t, client, "order-7"))
+			require.Equal(t, 409, res.StatusCode)
+			require.Equal(t, "pay_7", idemclient.ResultOf(res).Existing)
+			require.True(t, idemclient.ResultOf(res).Ends)
+			require.True(t, hasEnded(t, journal))
+		})
+	}
+	requireUncertain(t, unguarded(), idemclient.ErrStillUncertain, cut, says(409, "", exists))
+	requireUncertain(t, named, idemclient.ErrStillUncertain, cut, says(409, "", `{"error":"busy"}`))
+	for _, status := range []int{400, 404, 422} { // it is asked about a 409 alone
+		requireUncertain(t, named, idemclient.ErrStillUncertain, cut, says(status, "", exists))
+	}
+	for _, status := range []int{425, 429, 500, 503} {
+		ended, res, err := answered(t, named, of(cut, says(status, "", exists)))
+		require.True(t, failed(t)(res, err).Uncertain, status)
+		require.False(t, ended)
+	}
+	// What this library says of itself comes first, whatever stands in the body.
+	for _, mark := range []string{"Idempotency-Result: unknown", "Idempotency-Problem: outcome_unknown"} {
+		requireUncertain(t, named, idemclient.ErrOutcomeUnknown, cut, says(409, mark, "", exists))
+	}
 }

@@ -29,6 +29,8 @@ type Result struct {
 	// be accepted another time: with a fresh token after a 401, say. Then keep the intent, and repeat it. With
 	// [Config].CallerEnds, end the intent only if Ends is true; without it, the client does that.
 	Ends bool
+	// Existing is the id of what the command has made, from a 409 that the profile names as final: see Provider.Existing.
+	Existing string
 }
 
 type resultKey struct{}

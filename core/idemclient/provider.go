@@ -26,7 +26,8 @@ type Provider struct {
 	// refused: [ErrTooOld].
 	Lifetime time.Duration
 	// Definite reports whether an answer is the final answer to the command, even if an earlier attempt had no answer. It is
-	// not asked about a 5xx, 409, 425 and 429, which are never final: the command may be running, or have run (C-7).
+	// not asked about a 5xx, 409, 425 and 429, which are never final: the command may be running, or have run (C-7). For a
+	// 409 there is Existing.
 	//
 	// If it is nil, the server is one of this library, which marks every answer of a guarded route below 500 with
 	// Idempotency-Result or Idempotency-Problem. An answer without a mark may come from a proxy, and the outcome is uncertain
@@ -34,6 +35,11 @@ type Provider struct {
 	// without guards: [Succeeded], for instance. Then a 4xx to a first attempt is an answer, too. A 2xx that Definite denies
 	// is none: the login page of a proxy, or the 202 of a queue.
 	Definite func(status int, header http.Header) bool
+	// Existing is for a provider that answers a repeat with 409 and the id of what the command has made. It is asked about a
+	// 409 without a mark of this library, and returns that id as the proof that the command was carried out under this key:
+	// the answer is then the final one, and [Result].Existing has the id. It returns "" for every other 409, one about
+	// another key's command in particular. Optional; without it a 409 is never final (C-7, C-8).
+	Existing func(header http.Header, body []byte) string
 }
 
 // Succeeded is a function for [Provider].Definite: only a 2xx is the final answer to the command.
@@ -52,8 +58,17 @@ func (p Provider) definite(status int, header http.Header) bool {
 	return status < http.StatusInternalServerError && p.Definite != nil && p.Definite(status, header)
 }
 
+// existing is the id that a 409 names as what the command has made; "" if it proves nothing.
+func (p Provider) existing(res *http.Response, body []byte) string {
+	marked := len(res.Header[wire.HeaderResult]) > 0 || len(res.Header[wire.HeaderProblem]) > 0
+	if res.StatusCode != http.StatusConflict || marked || p.Existing == nil {
+		return ""
+	}
+	return p.Existing(res.Header, body)
+}
+
 func (p Provider) isZero() bool {
-	return p.Header == "" && p.Member == "" && p.MaxKey == 0 && p.Lifetime == 0 && p.Definite == nil
+	return p.Header == "" && p.Member == "" && p.MaxKey == 0 && p.Lifetime == 0 && p.Definite == nil && p.Existing == nil
 }
 
 // uuidLen is the length of the keys that the client makes itself.

@@ -38,7 +38,7 @@ func (k *call) send() (*http.Response, error) {
 		a, failure := k.attempt(ctx)
 		o := k.judge(a, failure)
 		if a != nil {
-			Result{Attempts: k.attempts, Replayed: a.replayed, Ends: o.ends}.bear(a.response, k.request)
+			Result{Attempts: k.attempts, Replayed: a.replayed, Ends: o.ends, Existing: a.existing}.bear(a.response, k.request)
 		}
 		if !o.again {
 			return k.finish(ctx, a, o)

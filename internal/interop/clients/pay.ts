@@ -42,7 +42,7 @@ export function meaning(answer: Answer | null): 'answered' | 'ask' | 'correct' |
     case 'outcome_unknown': case 'key_expired': case 'response_not_replayable': case 'key_too_old':
       return 'ask'; // the money may have moved: never a new key
     case 'in_flight': case 'too_many_open': case 'store_unavailable': case 'rolled_back': case 'commit_unconfirmed':
-    case 'call_unfinished':
+    case 'call_unfinished': case 'body_unreadable':
       return 'later'; // repeat with the same key
     case null: case undefined:
       if (result === 'unknown') return 'ask';
