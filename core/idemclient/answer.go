@@ -33,7 +33,7 @@ type answer struct {
 
 // readAnswer reads a response, at most Config.MaxAnswer bytes of its body.
 func (c *Config) readAnswer(res *http.Response) (*answer, error) {
-	if res.StatusCode == http.StatusSwitchingProtocols { // the transport hands the connection over, and does not end it any more
+	if res.StatusCode == http.StatusSwitchingProtocols { // net/http hands the connection over, and does not end it
 		err := res.Body.Close()
 		res.Body = http.NoBody
 		return &answer{response: res}, err

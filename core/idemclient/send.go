@@ -222,12 +222,9 @@ func (k *call) finish(ctx context.Context, a *answer, o outcome) (*http.Response
 // fail makes the error of the call; a is the last answer, nil if there was none. Before it says that nothing was carried
 // out, it asks whether another caller has come meanwhile (C-8).
 func (k *call) fail(a *answer, reason, cause error) *Error {
-	if k.attempts > 0 && k.journaled && !k.uncertain {
-		switch reason {
-		case ErrKeyExpired, ErrNotReplayable, ErrAnswerTooLarge: // there is an answer
-		default:
-			k.uncertain = !k.alone()
-		}
+	answered := []error{ErrKeyExpired, ErrNotReplayable, ErrAnswerTooLarge}
+	if k.attempts > 0 && k.journaled && !k.uncertain && !slices.Contains(answered, reason) {
+		k.uncertain = !k.alone()
 	}
 	e := &Error{Intent: k.intent, Reason: reason, Cause: cause, Attempts: k.attempts, Uncertain: k.uncertain}
 	if a != nil {
