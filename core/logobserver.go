@@ -15,12 +15,13 @@ import (
 // messages. An attempt that was rolled back because a statement of it, or its COMMIT, has failed is a warning: the client
 // gets 500 transaction_aborted. Of that error only the SQLSTATE is logged, because the text of a database may have values of
 // the request in it; at level debug the text is there, too.
-// Only the first EventTransactionUnused of a route and process is a warning; later ones are debug messages.
+// Only the first EventTransactionUnused and EventStatementFailed of a route and process are warnings; later ones are debug
+// messages.
 func LogObserver(log *slog.Logger) Observer {
 	return ObserverFunc(func(ctx context.Context, e Event) {
 		level := slog.LevelDebug
 		switch {
-		case e.Kind == EventTransactionUnused && e.Count > 1:
+		case (e.Kind == EventTransactionUnused || e.Kind == EventStatementFailed) && e.Count > 1:
 		case e.Kind == EventRolledBack && errors.Is(e.Err, ErrAborted):
 			level = slog.LevelWarn
 		case e.Kind.IsWarning():

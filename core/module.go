@@ -117,6 +117,7 @@ type Module struct {
 	inUse      contextsInUse
 	tracer     Tracer   // Config.Observer, if it is one
 	unasked    sync.Map // routeKey -> *atomic.Int64: successes that never asked for their transaction
+	failing    sync.Map // routeKey -> *atomic.Int64: refusals behind a statement that had failed
 	undeclared atomic.Pointer[[]string]
 	calls      callNames // for Operator.Find
 

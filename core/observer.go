@@ -44,10 +44,6 @@ const (
 	// EventSettleRefused: an operator wanted to settle an operation, and nothing was changed: Who, Code.
 	EventSettleRefused EventKind = "settle_refused"
 	EventUndeclared    EventKind = "undeclared" // the audit found an unsafe route outside of Config.Owns and the table
-	// EventStatementFailed: a handler has answered 4xx although a statement of it had failed: Status, and Err with the class of
-	// the statement's error, never its text. A constraint that stands for a refusal is as it should be. Any other error
-	// that is answered with 4xx is a fault of the handler: it should answer 5xx.
-	EventStatementFailed EventKind = "statement_failed"
 
 	EventLeaseLost         EventKind = "lease_lost"          // an attempt could not renew its lease; its context ends: Err
 	EventUnknown           EventKind = "unknown"             // what an attempt changed is not known; settle it: Status
@@ -64,6 +60,11 @@ const (
 	// the handler writes rows outside the transaction, a failed attempt does not undo them, and the next attempt writes them
 	// again. Count is the number of such attempts on this route in this process.
 	EventTransactionUnused EventKind = "transaction_unused"
+	// EventStatementFailed: a handler has answered 4xx although a statement of it had failed, and no savepoint has undone that:
+	// Status, and Err with the class of the statement's error, never its text. A constraint that stands for a refusal is
+	// as it should be. Any other error that is answered with 4xx is a fault of the handler: it should answer 5xx, because the
+	// answer is replayed. Count is the number of such attempts on this route in this process.
+	EventStatementFailed EventKind = "statement_failed"
 	// EventSweepHeldUp: for a quarter of an hour or longer, an open transaction has blocked a part of the sweeps. It is sent
 	// once an hour; Err says how long the transaction has been open.
 	EventSweepHeldUp EventKind = "sweep_held_up"
@@ -88,8 +89,8 @@ const (
 func (k EventKind) IsWarning() bool {
 	switch k {
 	case EventLeaseLost, EventUnknown, EventStale, EventUnconfirmed, EventNotAppliedRefused, EventClockSkew, EventFailed,
-		EventOverdue, EventTransactionUnused, EventSweepHeldUp, EventLongSegment, EventAbandoned, EventWriteRefused,
-		EventSuspectedDuplicate, EventWouldReplay, EventWouldRefuse, EventShadowed:
+		EventOverdue, EventTransactionUnused, EventStatementFailed, EventSweepHeldUp, EventLongSegment, EventAbandoned,
+		EventWriteRefused, EventSuspectedDuplicate, EventWouldReplay, EventWouldRefuse, EventShadowed:
 		return true
 	}
 	return false

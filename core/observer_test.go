@@ -43,14 +43,14 @@ func TestLogObserver(t *testing.T) {
 	t.Run("log observer levels", func(t *testing.T) {
 		for level, kinds := range map[slog.Level][]core.EventKind{
 			slog.LevelDebug: {core.EventClaimed, core.EventCompleted, core.EventFreed, core.EventRolledBack, core.EventYielded,
-				core.EventReplayed, core.EventRefused, core.EventResumed, core.EventReconciled, core.EventStatementFailed,
+				core.EventReplayed, core.EventRefused, core.EventResumed, core.EventReconciled,
 				core.EventSwept, core.EventCaughtUp, core.EventWouldClaim},
 			slog.LevelInfo: {core.EventUndeclared, core.EventErasing, core.EventErased, core.EventAnswerRead, core.EventSettled,
 				core.EventSettleRefused},
 			slog.LevelWarn: {core.EventLeaseLost, core.EventUnknown, core.EventStale, core.EventUnconfirmed,
 				core.EventNotAppliedRefused, core.EventFailed, core.EventSuspectedDuplicate, core.EventWouldReplay,
 				core.EventWouldRefuse, core.EventShadowed, core.EventOverdue, core.EventTransactionUnused,
-				core.EventAbandoned, core.EventSweepHeldUp},
+				core.EventStatementFailed, core.EventAbandoned, core.EventSweepHeldUp},
 		} {
 			for _, kind := range kinds {
 				var buf bytes.Buffer

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -122,11 +123,16 @@ func (a *Attempt) watchTransaction(status int) {
 	if !ok || tx.Asked() || status >= 400 {
 		return
 	}
-	count, _ := a.m.unasked.LoadOrStore(routeKey{a.request.Method, a.admission.pattern}, new(atomic.Int64))
-	a.observe(Event{Kind: EventTransactionUnused, Status: status, Count: int(count.(*atomic.Int64).Add(1)), Err: errUnasked})
+	a.observe(Event{Kind: EventTransactionUnused, Status: status, Count: a.nth(&a.m.unasked), Err: errUnasked})
 }
 
-// watchStatements sends an event if a 4xx answers a statement that has failed.
+// nth counts an attempt of its route in this process.
+func (a *Attempt) nth(counts *sync.Map) int {
+	count, _ := counts.LoadOrStore(routeKey{a.request.Method, a.admission.pattern}, new(atomic.Int64))
+	return int(count.(*atomic.Int64).Add(1))
+}
+
+// watchStatements sends an event if a 4xx answers a statement that has failed, and that no savepoint has undone.
 func (a *Attempt) watchStatements(status int) {
 	tx, ok := a.tx.(store.FailedTx)
 	if !ok || status < http.StatusBadRequest || status >= http.StatusInternalServerError {
@@ -134,7 +140,7 @@ func (a *Attempt) watchStatements(status int) {
 	}
 	if what := tx.FailedWith(); what != "" {
 		err := errors.New("idem: a statement of the handler had failed: " + what)
-		a.observe(Event{Kind: EventStatementFailed, Status: status, Err: err})
+		a.observe(Event{Kind: EventStatementFailed, Status: status, Count: a.nth(&a.m.failing), Err: err})
 	}
 }
 

@@ -1,10 +1,13 @@
 package gormstore_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
+	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -240,8 +243,8 @@ func TestDistressOfSQLite(t *testing.T) {
 	})
 }
 
-// A 4xx that answers a failed statement is an event with the class of its error, also where the transaction went on: behind
-// a savepoint, and on SQLite. The error's text, which quotes values, is not in it.
+// A 4xx that answers a failed statement is an event with the class of its error, also on SQLite, where the transaction goes
+// on. What a ROLLBACK TO has undone was tried on purpose. The error's text, which quotes values, is not in it.
 //
 // CONTRACT X-0
 func TestStatementFailedIsToldOf(t *testing.T) {
@@ -258,7 +261,8 @@ func TestStatementFailedIsToldOf(t *testing.T) {
 		}{
 			"refused":              {409, again, true},
 			"refused, freed":       {403, again, true},
-			"undone by savepoint":  {404, func(tx *gorm.DB) error { return tx.Transaction(again) }, true},
+			"undone by savepoint":  {404, func(tx *gorm.DB) error { return tx.Transaction(again) }, false},
+			"stands behind it":     {404, func(tx *gorm.DB) error { return errors.Join(tx.Transaction(again), again(tx)) }, true},
 			"answered with a 5xx":  {500, again, false},
 			"a success behind it":  {201, func(tx *gorm.DB) error { return tx.Transaction(again) }, false},
 			"a row is not there":   {404, func(tx *gorm.DB) error { return tx.First(&effect{ID: 8}).Error }, false},
@@ -283,5 +287,28 @@ func TestStatementFailedIsToldOf(t *testing.T) {
 				}
 			})
 		}
+	})
+}
+
+// The first 4xx of a route that answers a failed statement is a warning, so that somebody sees it: a refusal by a constraint,
+// or a fault that is replayed for three days. Others of this process are debug messages.
+//
+// CONTRACT X-0
+func TestStatementFailedIsWarnedOfOnce(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
+		require.NoError(t, db.Create(&effect{ID: 7}).Error)
+		var log bytes.Buffer
+		cfg := core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}}
+		cfg.Observer = core.LogObserver(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+		module := try(core.New(cfg)).ok(t)
+		for range 3 {
+			w := serve(t, module, rand.Text(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				require.Error(t, gormstore.Tx(r.Context()).Create(&effect{ID: 7}).Error)
+				w.WriteHeader(http.StatusBadRequest)
+			}))
+			require.Equal(t, http.StatusBadRequest, w.Code, w.Body)
+		}
+		require.Equal(t, 1, strings.Count(log.String(), "level=WARN"), log.String())
+		require.Contains(t, log.String(), "idem: statement_failed")
 	})
 }

@@ -137,6 +137,7 @@ var named = []struct {
 	{core.EventNotAppliedRefused, "declarations of not applied did not count"},
 	{core.EventWriteRefused, "attempts had a statement that was refused"},
 	{core.EventTransactionUnused, "successes never used their transaction"},
+	{core.EventStatementFailed, "refusals had a statement that failed"},
 	{core.EventSweepHeldUp, "times an open transaction held the sweeps up"},
 	{core.EventWouldReplay, "repeats ran in shadow that would have got the recorded answer"},
 	{core.EventWouldRefuse, "requests ran in shadow that would have been refused"},

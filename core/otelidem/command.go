@@ -113,7 +113,8 @@ func (c *command) warn(e core.Event) {
 	}
 	c.span.AddEvent("idem." + string(e.Kind))
 	switch e.Kind {
-	case core.EventClockSkew, core.EventTransactionUnused, core.EventSuspectedDuplicate: // the command goes on
+	case core.EventClockSkew, core.EventTransactionUnused, core.EventStatementFailed,
+		core.EventSuspectedDuplicate: // the command goes on
 	default:
 		c.span.SetStatus(codes.Error, string(e.Kind))
 	}

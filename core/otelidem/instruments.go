@@ -29,8 +29,8 @@ var buckets = metric.WithExplicitBucketBoundaries(
 // warnings are the kinds of events that deserve attention. A test compares them with core's.
 var warnings = []core.EventKind{
 	core.EventLeaseLost, core.EventUnknown, core.EventStale, core.EventUnconfirmed, core.EventNotAppliedRefused,
-	core.EventClockSkew, core.EventFailed, core.EventOverdue, core.EventTransactionUnused, core.EventSweepHeldUp,
-	core.EventLongSegment, core.EventAbandoned, core.EventWriteRefused, core.EventSuspectedDuplicate,
+	core.EventClockSkew, core.EventFailed, core.EventOverdue, core.EventTransactionUnused, core.EventStatementFailed,
+	core.EventSweepHeldUp, core.EventLongSegment, core.EventAbandoned, core.EventWriteRefused, core.EventSuspectedDuplicate,
 	core.EventWouldReplay, core.EventWouldRefuse, core.EventShadowed,
 }
 

@@ -39,7 +39,7 @@ func (t *Tx) Asked() bool { return t.asked.Load() }
 func (t *Tx) FailedWith() string {
 	t.Conn.stateMu.Lock()
 	defer t.Conn.stateMu.Unlock()
-	return className(t.DB.Dialect, t.Conn.failures.first)
+	return className(t.DB.Dialect, t.Conn.failures.standing)
 }
 
 // Bind implements [store.Tx].

@@ -15,7 +15,6 @@ import (
 // ends.
 type failures struct {
 	any       bool  // a statement has failed
-	first     error // the first error of the database; perhaps it was undone
 	retryable error // an error that asks for a repeat of the whole command; class 40 before others
 	standing  error // the first error that no ROLLBACK TO SAVEPOINT has undone: on PostgreSQL it has aborted the transaction
 	doomed    error // why the transaction must not commit, whatever is undone
@@ -28,7 +27,7 @@ func (f *failures) note(d *Dialect, err error) {
 	}
 	f.any = true
 	if IsOfDatabase(d, err) {
-		f.first, f.standing = cmp.Or(f.first, err), cmp.Or(f.standing, err)
+		f.standing = cmp.Or(f.standing, err)
 	}
 	if isRetryable(err) && (f.retryable == nil || IsConflict(err) && !IsConflict(f.retryable)) {
 		f.retryable = err
