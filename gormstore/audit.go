@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
 
@@ -56,6 +57,20 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("idem: gormstore.Audit:\n%w", err)
+	}
+	return nil
+}
+
+// AuditPgx checks when the app starts that a pool of pgx has [PgxWriteGuard], for all that is sent over it: in a tracer, or in
+// one within it, as in those of pgx's package multitracer (D-2). Call it for each pool that handlers may write over. A guard
+// that a function keeps is not seen. Without AuditPgx the first statement over [PgxTx] looks at the store's own connection,
+// and GORM's logger gets a warning.
+func AuditPgx(pool *pgxpool.Pool) error {
+	if pool == nil {
+		return errors.New("idem: gormstore.AuditPgx: there is no pool")
+	}
+	if err := txn.AuditPgxGuard(pool.Config().ConnConfig.Tracer); err != nil {
+		return fmt.Errorf("idem: gormstore.AuditPgx: the pool: %w", err)
 	}
 	return nil
 }

@@ -31,14 +31,14 @@ func ExamplePgxTx() {
 	config.ConnConfig.Tracer = gormstore.PgxWriteGuard() // refuses a write past the attempt
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	must(err)
-	defer pool.Close()
-
+	must(gormstore.AuditPgx(pool)) // the guard is there, also below other tracers
 	below := stdlib.OpenDBFromPool(pool)
 	below.SetMaxOpenConns(int(config.MaxConns)) // the store divides them; New refuses a pool without a limit
 	db, err := gorm.Open(postgres.New(postgres.Config{Conn: below}))
 	must(err)
 	store, err := gormstore.New(db)
 	must(err)
+	defer pool.Close()
 	idem, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Rollback}})
 	must(err)
 

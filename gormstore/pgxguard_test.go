@@ -1,14 +1,20 @@
 package gormstore_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/multitracer"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/jackc/pgx/v5/tracelog"
 	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
@@ -111,5 +117,107 @@ func TestPgxWriteGuardBelowDatabaseSQL(t *testing.T) {
 	for _, name := range []string{"exec", "query", "query row", "a function", "script", "transaction"} {
 		require.Error(t, pastSQL[name](ctx, pool), name)
 		require.Zero(t, countEffects(t, db), name)
+	}
+}
+
+// tracing is an app's own tracer around another one.
+type tracing struct{ pgx.QueryTracer }
+
+// joined is one that passes on what a whole guard sees.
+type joined struct {
+	name  string
+	below []*multitracer.Tracer
+}
+
+func (j *joined) TraceQueryStart(ctx context.Context, c *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	return j.below[0].TraceQueryStart(ctx, c, data)
+}
+
+func (j *joined) TraceQueryEnd(ctx context.Context, c *pgx.Conn, data pgx.TraceQueryEndData) {
+	j.below[0].TraceQueryEnd(ctx, c, data)
+}
+
+func (j *joined) TraceBatchStart(ctx context.Context, c *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	return j.below[0].TraceBatchStart(ctx, c, data)
+}
+
+func (j *joined) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+func (j *joined) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+func (j *joined) TraceCopyFromStart(ctx context.Context, c *pgx.Conn, data pgx.TraceCopyFromStartData) context.Context {
+	return j.below[0].TraceCopyFromStart(ctx, c, data)
+}
+
+func (j *joined) TraceCopyFromEnd(context.Context, *pgx.Conn, pgx.TraceCopyFromEndData) {}
+
+// The audit names a pool whose writes nobody looks at. It looks through tracers that have others in them.
+//
+// CONTRACT D-2
+func TestAuditPgx(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	guard, logs := gormstore.PgxWriteGuard(), &tracelog.TraceLog{}
+	self := &joined{name: "itself"}
+	self.below = []*multitracer.Tracer{{QueryTracers: []pgx.QueryTracer{self}}}
+	for name, c := range map[string]struct {
+		tracer pgx.QueryTracer
+		lacks  string
+	}{
+		"the guard":                        {guard, ""},
+		"with others":                      {multitracer.New(logs, guard), ""},
+		"in a tracer in a tracer":          {multitracer.New(logs, multitracer.New(guard)), ""},
+		"in one of the app's own":          {&joined{"whole", []*multitracer.Tracer{multitracer.New(guard)}}, ""},
+		"none":                             {nil, "has no PgxWriteGuard"},
+		"another":                          {logs, "has no PgxWriteGuard"},
+		"others":                           {multitracer.New(logs, logs), "has no PgxWriteGuard"},
+		"a tracer in itself":               {self, "has no PgxWriteGuard"},
+		"an empty one of the app's own":    {tracing{}, "has no PgxWriteGuard"},
+		"without batches":                  {tracing{guard}, "does not see batches and CopyFrom"},
+		"without batches, in others":       {multitracer.New(logs, tracing{guard}), "does not see batches and CopyFrom"},
+		"of multitracer, but query tracer": {&multitracer.Tracer{QueryTracers: []pgx.QueryTracer{guard}}, "does not see batches and CopyFrom"},
+	} {
+		err := gormstore.AuditPgx(newPool(t, address, c.tracer))
+		if c.lacks == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorContains(t, err, c.lacks, name)
+		require.ErrorContains(t, err, "config.ConnConfig.Tracer = gormstore.PgxWriteGuard()", name)
+	}
+	require.ErrorContains(t, gormstore.AuditPgx(nil), "no pool")
+}
+
+// An app that writes over pgx, and whose pool has no guard, is told so once: at the first statement over PgxTx.
+//
+// CONTRACT X-6, D-2
+func TestPoolWithoutPgxWriteGuardIsToldOf(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		tracer   pgx.QueryTracer
+		warnings int
+	}{
+		"with":    {multitracer.New(&tracelog.TraceLog{Logger: tracelog.LoggerFunc(nil), LogLevel: tracelog.LogLevelNone}, gormstore.PgxWriteGuard()), 0},
+		"without": {nil, 1},
+	} {
+		db := gormOver(t, newPool(t, pgtest.URL(t), c.tracer))
+		migrate(t, db)
+		var log bytes.Buffer
+		store := newStore(t, db.Session(&gorm.Session{Logger: logger.NewSlogLogger(slog.New(slog.NewTextHandler(&log, nil)),
+			logger.Config{LogLevel: logger.Warn})}))
+		for range 2 {
+			tx, ctx := begin(t, store, command(core.Rollback))
+			require.NoError(t, err2(gormstore.Tx(ctx).Statement.ConnPool.ExecContext(ctx, "SELECT 1")))
+			require.NoError(t, tx.Rollback())
+		}
+		require.Empty(t, log.String(), name+": no handler uses pgx")
+		for range 2 {
+			tx, ctx := begin(t, store, command(core.Rollback))
+			pgxTx, ok := gormstore.PgxTx(ctx)
+			require.True(t, ok)
+			require.NoError(t, err2(pgxTx.Exec(ctx, "SELECT 1")))
+			require.NoError(t, tx.Rollback())
+		}
+		require.Equal(t, c.warnings, strings.Count(log.String(), "level=WARN"), name+": "+log.String())
 	}
 }

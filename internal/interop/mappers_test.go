@@ -209,6 +209,7 @@ func openPool(t *testing.T) (*pgxpool.Pool, *gorm.DB) {
 	config.ConnConfig.Tracer = gormstore.PgxWriteGuard() // pgx, pgxpool
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
+	require.NoError(t, gormstore.AuditPgx(pool))
 	t.Cleanup(pool.Close)
 
 	below := stdlib.OpenDBFromPool(pool)

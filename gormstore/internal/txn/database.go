@@ -29,6 +29,7 @@ type Database struct {
 	inspections sqltext.Cache // of handlers' statements
 	harmless    []string      // of the app's functions, which leave nothing on a connection
 	warnedOf    sync.Map      // what may be left on connections, and was logged
+	usesPgx     atomic.Bool   // a handler uses pgx: see warnUnguarded
 
 	Notices   Notices
 	Stalls    *Stalls // PostgreSQL only

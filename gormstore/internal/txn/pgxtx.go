@@ -71,7 +71,10 @@ func (p pgxTx) send(
 	var results unread
 	err = errPanicked
 	defer func() { c.done(inside, results, err) }()
-	results, err = onPgx(c, func(below *pgx.Conn) (unread, error) { return fn(c.within(ctx), below) })
+	results, err = onPgx(c, func(below *pgx.Conn) (unread, error) {
+		c.warnUnguarded(below)
+		return fn(c.within(ctx), below)
+	})
 	return err
 }
 
@@ -136,7 +139,10 @@ func (p pgxTx) CopyFrom(
 	}
 	c.copying.Store(true)
 	source := &copySource{from: rows, ctx: c.within(ctx)}
-	n, err = onPgx(c, func(below *pgx.Conn) (int64, error) { return below.CopyFrom(source.ctx, table, columns, source) })
+	n, err = onPgx(c, func(below *pgx.Conn) (int64, error) {
+		c.warnUnguarded(below)
+		return below.CopyFrom(source.ctx, table, columns, source)
+	})
 	c.copying.Store(false)
 	if err != nil && source.failed != nil { // the server calls it canceled (57014), but it is the handler's own error
 		err = fmt.Errorf("idem: gormstore: the source of CopyFrom: %w", source.failed)
