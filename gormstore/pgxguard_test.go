@@ -3,7 +3,9 @@ package gormstore_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -220,4 +222,27 @@ func TestPoolWithoutPgxWriteGuardIsToldOf(t *testing.T) {
 		}
 		require.Equal(t, c.warnings, strings.Count(log.String(), "level=WARN"), name+": "+log.String())
 	}
+}
+
+// What the guard of pgx refuses leaves an event, though the handler ignores the error.
+//
+// CONTRACT X-6
+func TestPgxWriteGuardTellsWhatItRefuses(t *testing.T) {
+	t.Parallel()
+	below := newPool(t, pgtest.URL(t), multitracer.New(&tracelog.TraceLog{LogLevel: tracelog.LogLevelNone}, gormstore.PgxWriteGuard()))
+	db := gormOver(t, below)
+	migrate(t, db)
+	events := &told{}
+	module := try(core.New(core.Config{Store: newStore(t, db), Policy: core.Policy{Recovery: core.Rollback}, Observer: events})).ok(t)
+	for way, write := range pastPgx {
+		before := events.count(core.EventWriteRefused)
+		w := serve(t, module, rand.Text(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_ = write(r.Context(), below)
+			w.WriteHeader(http.StatusCreated)
+		}))
+		require.Equal(t, http.StatusCreated, w.Code, way)
+		require.Equal(t, before+1, events.count(core.EventWriteRefused), way)
+		require.ErrorIs(t, events.last(core.EventWriteRefused).Err, gormstore.ErrOutsideTransaction, way)
+	}
+	require.Zero(t, countEffects(t, db))
 }
