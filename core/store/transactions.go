@@ -52,7 +52,8 @@ type AskedTx interface {
 type FailedTx interface {
 	Tx
 	// FailedWith names the first error that the database has given to a statement of the handler: "SQLSTATE class 42",
-	// "SQLite error 19". What a ROLLBACK TO has undone is none. It never holds the error's text, which may quote values. "": none.
+	// "SQLite error 19". What a ROLLBACK TO has undone is none. It never holds the error's text, which may quote values.
+	// "": none.
 	FailedWith() string
 }
 

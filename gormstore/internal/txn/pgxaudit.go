@@ -30,7 +30,8 @@ func AuditPgxGuard(tracer pgx.QueryTracer) error {
 	return nil
 }
 
-// guards reports whether a value is the guard, or traces by way of it: multitracer.Tracer, and an app's own, have it in a field.
+// guards reports whether a value is the guard, or traces by way of it: multitracer.Tracer, and an app's own, have it in a
+// field.
 func guards(v reflect.Value, kind reflect.Type, depth int) bool {
 	if depth > maxWrapped || !v.IsValid() {
 		return false
