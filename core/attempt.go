@@ -62,7 +62,7 @@ func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, won wo
 		attempts: rec.Attempts, timed: rec.Timed, begun: time.Now()}
 	a.outOfTime = a.steps != nil && a.route.outOfTime(rec)
 	a.inside.Context = adm.values
-	a.inside.Core, a.inside.Operation, a.inside.Command = a, t.ID, attemptctx.Command(adm.hash)
+	a.inside.Core, a.inside.Operation, a.inside.Calls.Command = a, t.ID, attemptctx.Command(adm.hash)
 	// An earlier attempt may have called and not committed, which leaves no trace. So every call counts as possibly made
 	// before.
 	a.inside.Calls.Origin, a.inside.Calls.Again, a.inside.Calls.Life = t.ID, t.Fence > 1 || tx != nil, &a.ctx

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 
@@ -11,8 +12,9 @@ import (
 // ErrNoHandler means that the context belongs to no handler that a key could be derived from.
 var ErrNoHandler = errors.New("idem: the context belongs to no attempt and to no message of an inbox")
 
-// Origin returns the id that the handler's keys are derived from. Inside an attempt it is the operation. In the handler
-// of an inbox it is an id for the message and its consumer group. It is false outside both.
+// Origin returns the id that the handler's keys are derived from, and that its money rows carry (D-1). Inside an attempt it
+// is the operation. In the handler of an inbox it is an id for the message and its consumer group, also where the message
+// has joined an attempt. It is false outside both.
 func Origin(ctx context.Context) (ID, bool) {
 	if calls := attemptctx.CallsFrom(ctx); calls != nil {
 		return calls.Origin, true
@@ -54,13 +56,14 @@ func callsOf(ctx context.Context) (*attemptctx.Calls, error) {
 }
 
 // WithMessage returns the context for the handler of a message. It is for packages that implement an inbox, as
-// gormstore/inbox does. message is an id for the message and its consumer group, the same in every delivery. The handler's
-// calls and events derive their keys from it, as those of an attempt derive theirs from the operation. Call end when
-// the handler has returned; after that no key is derived (C-5).
+// gormstore/inbox does. message is an id for the message and its consumer group, the same in every delivery, and payload the
+// SHA-256 of its payload. The handler's calls and events derive their keys from message, as those of an attempt derive
+// theirs from the operation, and its money rows carry both (D-1). Call end when the handler has returned; after that
+// no key is derived (C-5).
 //
 // The outcome of each call is uncertain until there is an answer to it, because the message may have been delivered before.
-func WithMessage(ctx context.Context, message ID) (handlers context.Context, end func()) {
-	calls := &attemptctx.Calls{Origin: message, Again: true, Life: ctx}
+func WithMessage(ctx context.Context, message ID, payload [sha256.Size]byte) (handlers context.Context, end func()) {
+	calls := &attemptctx.Calls{Origin: message, Command: attemptctx.Command{Sum: payload}, Again: true, Life: ctx}
 	if around := attemptctx.CallsFrom(ctx); around != nil {
 		calls.InSteps = around.InSteps && attemptctx.StepFrom(ctx) == nil
 	}

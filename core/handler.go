@@ -16,11 +16,12 @@ func Operation(ctx context.Context) (ID, bool) {
 	return ID{}, false
 }
 
-// CommandHashOf returns the hash of the command whose attempt ctx belongs to; false outside an attempt. Store it in each
-// money row beside the operation id, because a key that became free again may come back with another command (D-3).
+// CommandHashOf returns the hash of the command whose attempt ctx belongs to. In the handler of an inbox it is the SHA-256
+// of the message's payload, with version 0. It is false outside both. Store it in each money row beside the id of [Origin],
+// because a key that became free again may come back with another command (D-3).
 func CommandHashOf(ctx context.Context) (store.CommandHash, bool) {
-	if a := attemptctx.From(ctx); a != nil {
-		return store.CommandHash(a.Command), true
+	if calls := attemptctx.CallsFrom(ctx); calls != nil {
+		return store.CommandHash(calls.Command), true
 	}
 	return store.CommandHash{}, false
 }

@@ -249,7 +249,7 @@ func TestCheckpoints(t *testing.T) {
 				require.ErrorContains(t, core.Checkpoint(ctx), "a step is under way")
 				return nil
 			}))
-			message, end := core.WithMessage(ctx, core.ID{1})
+			message, end := core.WithMessage(ctx, core.ID{1}, [32]byte{})
 			defer end()
 			require.ErrorContains(t, core.Checkpoint(message), "a message is being processed")
 			return http.StatusCreated, nil
@@ -266,7 +266,7 @@ func TestCheckpoints(t *testing.T) {
 	t.Run("no call leaves outside core.Call", func(t *testing.T) {
 		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
 			refused := func(ctx context.Context) {
-				message, end := core.WithMessage(ctx, core.ID{1})
+				message, end := core.WithMessage(ctx, core.ID{1}, [32]byte{})
 				defer end()
 				for _, ctx := range []context.Context{ctx, message} {
 					_, err := core.DeriveCall(ctx, "mail")

@@ -1261,7 +1261,7 @@ func TestKeysOfSteps(t *testing.T) {
 			return http.StatusCreated, core.CallDo(ctx, "charge", func(ctx context.Context, _ core.DerivedKey) error {
 				inside, err := core.DeriveCall(ctx, "mail")
 				require.NoError(t, err)
-				message, end := core.WithMessage(ctx, core.ID{1})
+				message, end := core.WithMessage(ctx, core.ID{1}, [32]byte{})
 				defer end()
 				of, err := core.DeriveCall(message, "mail")
 				require.NoError(t, err)

@@ -35,9 +35,10 @@ import (
 // AutoMigrate adds the columns to an empty table. It fails if the table has rows, because the columns are NOT NULL:
 // docs/database.md of this module has the statements for such a table.
 type Once struct {
-	// OperationID is the operation id in hex. It is different for each principal, and the key cannot be read from it.
+	// OperationID is core.Origin in hex: the operation, or a message of an inbox. The operation's is different for each
+	// principal, and the key cannot be read from it.
 	OperationID string `gorm:"size:64;not null;uniqueIndex:,composite:operation"`
-	// CommandHash is the hash of the command in hex, with its version: a key may come again with another command (D-3).
+	// CommandHash is core.CommandHashOf in hex, with its version: a key may come again with another command (D-3).
 	CommandHash string `gorm:"size:70;not null"`
 }
 
@@ -97,24 +98,25 @@ var ErrOtherOperation = errors.New("idem: gormstore: another operation has creat
 
 // CreateOnce creates a money row for the operation of tx's context, or finds the row that the operation has created
 // before. created says which of the two, and row holds the row in both cases (D-1, D-3). tx is gormstore.Tx(ctx) in a
-// Rollback handler, the step's tx in a [Step], and db.WithContext(ctx) in a Park handler. With the plugin dbresolver
-// the row is looked for where it was written, never on a replica.
+// Rollback handler, the step's tx in a [Step], and db.WithContext(ctx) in a Park handler. In the handler of an inbox it is
+// the handler's tx, and the row belongs to the message (see core.Origin) and its payload, also where the message has joined
+// an attempt. With the plugin dbresolver the row is looked for where it was written, never on a replica.
 //
-// Errors: ErrOtherOperation; tx's context belongs to no attempt; any error of the database. After an error of the
-// database, PostgreSQL refuses further statements of the transaction, as usual.
+// Errors: ErrOtherOperation; tx's context belongs to no attempt and to no message; any error of the database. After an error
+// of the database, PostgreSQL refuses further statements of the transaction, as usual.
 func CreateOnce[T any, P interface {
 	*T
 	once() *Once
 }](tx *gorm.DB, row P) (created bool, err error) {
 	ctx := tx.Statement.Context
-	operation, ok := core.Operation(ctx)
+	origin, ok := core.Origin(ctx)
 	if !ok {
-		return false, errors.New("idem: gormstore.CreateOnce: the context of tx belongs to no attempt; pass " +
-			"gormstore.Tx(ctx) or db.WithContext(ctx) with the context of the handler's request")
+		return false, errors.New("idem: gormstore.CreateOnce: the context of tx belongs to no attempt and to no message; pass " +
+			"gormstore.Tx(ctx) or db.WithContext(ctx) with the context of the handler's request, or the tx of the inbox's handler")
 	}
 	command, _ := core.CommandHashOf(ctx)
 	columns := row.once()
-	columns.OperationID = operation.String()
+	columns.OperationID = origin.String()
 	columns.CommandHash = command.String()
 
 	result := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(row)

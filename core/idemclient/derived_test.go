@@ -138,7 +138,7 @@ func TestCallsInsideAHandler(t *testing.T) {
 		succeeded(t)(pay(t, client, "order-7"))
 		succeeded(t)(client.Do(ctx, "order-7", payment(t, address)))
 		require.Equal(t, w.sent[0].key, w.sent[1].key)
-		over, end := core.WithMessage(t.Context(), core.ID{1})
+		over, end := core.WithMessage(t.Context(), core.ID{1}, [32]byte{})
 		end()
 		_, err = client.Do(over, "order-7", payment(t, address))
 		require.NoError(t, err, "it needs no attempt")
@@ -244,7 +244,7 @@ func TestCallsOfOneHandler(t *testing.T) {
 		require.NoError(t, core.CallDo(outside, "charge", func(ctx context.Context, _ core.DerivedKey) error {
 			require.False(t, failed(t)(client.Do(ctx, "charge", payment(t, address))).Uncertain)
 			require.True(t, failed(t)(client.Do(outside, "notify", payment(t, address))).Uncertain)
-			message, end := core.WithMessage(ctx, core.ID{1})
+			message, end := core.WithMessage(ctx, core.ID{1}, [32]byte{})
 			defer end()
 			require.True(t, failed(t)(client.Do(message, "mail", payment(t, address))).Uncertain)
 			return nil
@@ -291,7 +291,7 @@ func TestAttemptsThatAreOver(t *testing.T) {
 func TestACallInAnInboxHandlerHasTheMessagesKey(t *testing.T) {
 	w, client := onWire(t, says(201, created))
 	deliver := func(ctx context.Context, message core.ID) {
-		handlers, end := core.WithMessage(ctx, message)
+		handlers, end := core.WithMessage(ctx, message, [32]byte{})
 		for _, name := range []string{"charge", "notify"} {
 			key := planned(t)(client.Key(handlers, name))
 			require.Equal(t, message.DeriveCall(name).UUID(), key)
@@ -310,7 +310,7 @@ func TestACallInAnInboxHandlerHasTheMessagesKey(t *testing.T) {
 	webhook, id := inHandler(t) // an inbox inside an attempt, and inside one of its steps
 	require.NoError(t, core.CallDo(webhook, "receive", func(ctx context.Context, _ core.DerivedKey) error {
 		deliver(ctx, core.ID{1})
-		inside, end := core.WithMessage(ctx, core.ID{1})
+		inside, end := core.WithMessage(ctx, core.ID{1}, [32]byte{})
 		defer end()
 		operation, ok := core.Operation(inside)
 		require.True(t, ok)
@@ -325,7 +325,7 @@ func TestACallInAnInboxHandlerHasTheMessagesKey(t *testing.T) {
 
 	// Nobody knows what the delivery before has called.
 	away := newClient(t, idemclient.Config{Transport: on(says(429)), MaxAttempts: 1})
-	handlers, end := core.WithMessage(t.Context(), core.ID{1})
+	handlers, end := core.WithMessage(t.Context(), core.ID{1}, [32]byte{})
 	defer end()
 	require.True(t, failed(t)(away.Do(handlers, "charge", payment(t, address))).Uncertain)
 }

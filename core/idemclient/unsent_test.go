@@ -91,7 +91,7 @@ func TestWhatAHandlerDoesNotSendIsNotCertain(t *testing.T) {
 
 	// In the first attempt, the call before may have paid.
 	away := newClient(t, idemclient.Config{Transport: on(breaks(errReset)), MaxAttempts: 1})
-	message, end := core.WithMessage(t.Context(), core.ID{1})
+	message, end := core.WithMessage(t.Context(), core.ID{1}, [32]byte{})
 	ctx := idemtest.Context(t.Context(), idemtest.Config{})
 	require.True(t, failed(t)(away.Do(ctx, "charge", payment(t, address))).Uncertain)
 	requireUnsent(t, true, "the same call")(away.Do(ctx, "charge", payment(t, address)))

@@ -65,8 +65,8 @@ func Context(ctx context.Context, a Config) context.Context {
 		Context:   ctx,
 		Rehearsal: &a.Steps.kept,
 		Operation: operation,
-		Command:   attemptctx.Command{Version: 1, Sum: sha256.Sum256([]byte(cmp.Or(a.Command, "command-1")))},
-		Calls:     attemptctx.Calls{Origin: operation, Again: a.Again},
+		Calls: attemptctx.Calls{Origin: operation, Again: a.Again,
+			Command: attemptctx.Command{Version: 1, Sum: sha256.Sum256([]byte(cmp.Or(a.Command, "command-1")))}},
 	}
 }
 

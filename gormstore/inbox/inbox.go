@@ -197,8 +197,8 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 	if err != nil {
 		return err
 	}
-	ctx = txn.NotOutside(ctx)                     // it was said of the message, and not of what fn writes
-	handlers, end := core.WithMessage(ctx, mk.id) // calls derive their keys from the message
+	ctx = txn.NotOutside(ctx)                                 // it was said of the message, and not of what fn writes
+	handlers, end := core.WithMessage(ctx, mk.id, mk.payload) // calls derive their keys from the message
 	defer end()
 	if around != nil {
 		err = i.join(handlers, around, mk, fn)

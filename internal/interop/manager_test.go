@@ -68,7 +68,7 @@ type withdrawals struct{ db *sql.DB }
 // add books a withdrawal, once for each operation. created is false if an earlier attempt has booked it.
 func (w withdrawals) add(ctx context.Context, amount int) (created bool, err error) {
 	tx := conn(ctx, w.db)
-	operation, ok := core.Operation(ctx)
+	operation, ok := core.Origin(ctx) // of the attempt, or of a message
 	if !ok {
 		return false, errNoOperation // all jobs together could book one row
 	}

@@ -17,7 +17,6 @@ type View struct {
 
 	Core      any               // the *core.Attempt; nil in a unit test
 	Operation [sha256.Size]byte // store.ID
-	Command   Command
 
 	NotApplied atomic.Bool // core.NotApplied was called
 	KeepRows   atomic.Bool // core.KeepRows was called

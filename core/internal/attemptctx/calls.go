@@ -12,7 +12,8 @@ import (
 // Calls are the calls that a handler makes with core/idemclient: what their keys are derived from, and which there were
 // (C-3, Q-4). An attempt has them, and a message that an inbox processes.
 type Calls struct {
-	Origin [sha256.Size]byte // the operation, or what stands for the message
+	Origin  [sha256.Size]byte // the operation, or what stands for the message
+	Command Command           // the operation's; of a message, the hash of its payload, without a version
 	// Again says that there may have been an attempt before, which may have made the same calls (C-5).
 	Again   bool
 	Life    context.Context // ends with the deadline of the attempt; nil where it has none of its own
