@@ -138,8 +138,10 @@ func lostLastApp(t *testing.T) *app {
 // CONTRACT X-10, T-1
 func TestRunGivesUpAfterItsTime(t *testing.T) {
 	for name, change := range map[string]func(*core.Config){
-		"without a resumer":    func(*core.Config) {},
-		"the route is gone":    func(c *core.Config) { c.Routes = core.Routes{} },
+		"without a resumer": func(*core.Config) {},
+		"the route is renamed": func(c *core.Config) {
+			c.Routes = core.Routes{"POST /v2/payments": {Recovery: core.Park, Formerly: []string{pattern}}}
+		},
 		"the route is Park":    func(c *core.Config) { c.Policy.Recovery = core.Park },
 		"the resumer has less": func(c *core.Config) { c.Policy.ResumeFor = time.Hour },
 	} {

@@ -32,7 +32,7 @@ type Config struct {
 	Owns []string
 	// Policy is the module's own policy. Without Routes it applies to every unsafe route behind the guards, and must have no
 	// Exempt. With Routes it supplies the value of zero fields in their policies, and must have no Recovery, Roles, Exempt,
-	// Review, ShadowUntil or Streaming.
+	// Review, ShadowUntil, Formerly or Streaming.
 	Policy Policy
 
 	// Scoping says what belongs to the scope of a key in addition to issuer, tenant and subject (S-4). Default: nothing.
@@ -99,8 +99,9 @@ type Config struct {
 type Module struct {
 	cfg     Config
 	routes  map[routeKey]*route
-	own     *route          // the policy of every unsafe route when there is no table; nil with one
-	replays map[string]bool // canonical names of the headers that are recorded
+	former  map[routeKey]*route // by the patterns of Policy.Formerly
+	own     *route              // the policy of every unsafe route when there is no table; nil with one
+	replays map[string]bool     // canonical names of the headers that are recorded
 	waiters atomic.Int64
 	running atomic.Bool   // Run is under way
 	skewed  atomic.Int64  // when the clocks were last said to be too far apart, in nanoseconds since 1970
@@ -121,6 +122,8 @@ type Module struct {
 	undeclared atomic.Pointer[[]string]
 	calls      callNames // for Operator.Find
 
+	strangers map[routeKey]time.Time // when Run last told of the operations of an unknown route
+
 	resuming, reconciling isolation // the operations that Config.Resume and Config.Reconcile are working on
 }
 
@@ -139,7 +142,8 @@ func New(cfg Config) (*Module, error) {
 	cfg.SweepBatch = cmp.Or(cfg.SweepBatch, defaultSweepBatch)
 	cfg.ProblemBase = cmp.Or(cfg.ProblemBase, cfg.defaultBase())
 
-	m := &Module{cfg: cfg, asking: make(chan struct{}, 1), service: cfg.Scoping.service()}
+	m := &Module{cfg: cfg, asking: make(chan struct{}, 1), service: cfg.Scoping.service(),
+		strangers: map[routeKey]time.Time{}}
 	m.tracer, _ = cfg.Observer.(Tracer)
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -156,23 +160,26 @@ func New(cfg Config) (*Module, error) {
 		if own.Exempt != "" {
 			bad("Policy.Exempt: without Routes everything would be exempt; declare the routes")
 		}
+		if own.Formerly != nil {
+			bad("Policy.Formerly: without Routes every pattern has this policy; leave it out")
+		}
 		for _, err := range filled.check("", cfg.Store) {
 			bad("Policy: %w", err)
 		}
-	case own.Recovery != 0 || own.Exempt != "" || own.Roles != nil || own.Review != nil || own.Streaming ||
+	case own.Recovery != 0 || own.Formerly != nil || own.Exempt != "" || own.Roles != nil || own.Review != nil || own.Streaming ||
 		!own.ShadowUntil.IsZero():
 		bad("Policy: with Routes the module's own policy only fills in numbers; set Recovery, Roles, Exempt, Review, " +
-			"ShadowUntil and Streaming on each route")
+			"ShadowUntil and Streaming on each route, and Formerly")
 	default:
 		inherited := own.withDefaults(Policy{}).check(http.MethodGet, cfg.Store) // what every route may override
 		for _, err := range inherited {
 			bad("Policy: %w", err)
 		}
-		routes, err := cfg.Routes.compile(own, cfg.Store, inherited)
+		routes, former, err := cfg.Routes.compile(own, cfg.Store, inherited)
 		if err != nil {
 			errs = append(errs, err)
 		}
-		m.routes = routes
+		m.routes, m.former = routes, former
 	}
 	for _, group := range cfg.Owns {
 		if !strings.HasPrefix(group, "/") || strings.ContainsAny(group, " \t") || slices.ContainsFunc(segments(group), takesRest) {
@@ -350,10 +357,22 @@ func (m *Module) withRetry(p *Problem) *Problem {
 	return p
 }
 
-// policyOf returns the policy of a record's route, or the defaults if the route no longer exists.
-func (m *Module) policyOf(rec Record) Policy {
-	if r, _ := m.route(rec.Method, rec.Route); r != nil {
-		return r.Policy
+// policyOf returns the policy of a record's route, also under a former pattern. If this release does not know the route,
+// known is false, and the policy has the defaults.
+func (m *Module) policyOf(method, pattern string) (policy Policy, known bool) {
+	if r, _ := m.route(method, pattern); r != nil {
+		return r.Policy, true
 	}
-	return Policy{}.withDefaults(m.cfg.Policy)
+	if r := m.former[routeKey{method, pattern}]; r != nil {
+		return r.Policy, true
+	}
+	return Policy{}.withDefaults(m.cfg.Policy), m.own != nil
+}
+
+// KnowsRoute reports whether a route is in this release's table, or a route of the table names its pattern in
+// Policy.Formerly. Without a table all routes are known. Operations of another route are neither continued nor given up
+//
+func (m *Module) KnowsRoute(method, pattern string) bool {
+	_, known := m.policyOf(method, pattern)
+	return known
 }

@@ -68,6 +68,10 @@ const (
 	// EventSweepHeldUp: for a quarter of an hour or longer, an open transaction has blocked a part of the sweeps. It is sent
 	// once an hour; Err says how long the transaction has been open.
 	EventSweepHeldUp EventKind = "sweep_held_up"
+	// EventRouteUnknown: half-done operations belong to a route that is neither in the table nor a former pattern of one, so
+	// this release neither continues them nor gives them up: Route, Count. It is sent once an hour for each route
+	// (Policy.Formerly, X-10).
+	EventRouteUnknown EventKind = "route_unknown"
 	// EventLongSegment: a segment of a Resume attempt was open for more than a third of the attempt's deadline: Err. Its
 	// transaction holds locks and a connection, and what it has written can still be lost.
 	EventLongSegment EventKind = "long_segment"
@@ -89,7 +93,7 @@ const (
 func (k EventKind) IsWarning() bool {
 	switch k {
 	case EventLeaseLost, EventUnknown, EventStale, EventUnconfirmed, EventNotAppliedRefused, EventClockSkew, EventFailed,
-		EventOverdue, EventTransactionUnused, EventStatementFailed, EventSweepHeldUp, EventLongSegment, EventAbandoned,
+		EventOverdue, EventTransactionUnused, EventStatementFailed, EventSweepHeldUp, EventRouteUnknown, EventLongSegment, EventAbandoned,
 		EventWriteRefused, EventSuspectedDuplicate, EventWouldReplay, EventWouldRefuse, EventShadowed:
 		return true
 	}

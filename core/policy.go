@@ -38,12 +38,17 @@ type Routes map[string]Policy
 
 // Policy says how one route is guarded. An unsafe route has either a Recovery or a reason to be Exempt. A safe route
 // (GET, HEAD, OPTIONS, TRACE) has neither, only Roles. A zero field takes its value from Config.Policy. If that is zero
-// too, it has the default named below. Recovery, Roles, Exempt, Review, ShadowUntil and Streaming are never taken from
-// Config.Policy.
+// too, it has the default named below. Recovery, Formerly, Roles, Exempt, Review, ShadowUntil and Streaming are never taken
+// from Config.Policy.
 type Policy struct {
 	// Recovery says what happens after an attempt that failed or was cut off: Rollback, Resume or Park. It has no default
 	// (O-5).
 	Recovery Recovery
+	// Formerly lists the patterns that this guarded route had in earlier releases, without the method. Operations that were
+	// begun under them are continued, given up and settled by this policy. Without it, an operation of a pattern that is not
+	// in the table is neither continued nor given up ([EventRouteUnknown]). New refuses a pattern of the table, and one that
+	// is named twice. Default none.
+	Formerly []string
 	// Roles: the caller needs one of them, on the first request and on every repeat (O-3). Empty: any principal.
 	Roles []string
 	// Exempt is the reason why this unsafe route needs no key, written as a sentence. New refuses a single word, and TODO.
@@ -213,6 +218,14 @@ func (p Policy) check(method string, st Store) (errs []error) {
 		}
 	}
 
+	if p.Formerly != nil && p.Recovery == 0 {
+		bad("Formerly: only a guarded route has operations; leave it out")
+	}
+	for _, pattern := range p.Formerly {
+		if !isPattern(pattern) {
+			bad("Formerly: %q is no pattern; want \"/pattern\", without the method", pattern)
+		}
+	}
 	if p.Retention < store.MinRetention || p.Retention > store.MaxRetention {
 		bad("Retention: %v is not between %v and %v", p.Retention, store.MinRetention, store.MaxRetention)
 	}
@@ -268,6 +281,8 @@ func (p Policy) check(method string, st Store) (errs []error) {
 	return errs
 }
 
+func isPattern(s string) bool { return strings.HasPrefix(s, "/") && !strings.ContainsAny(s, " \t") }
+
 // isReason reports whether an exemption has more than one word, and is not the TODO that the audit prints.
 func isReason(exempt string) bool {
 	words := strings.FieldsFunc(exempt, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
@@ -276,13 +291,12 @@ func isReason(exempt string) bool {
 
 // compile turns the table into a look-up, every policy filled and checked. inherited is what is wrong with own: New names
 // it once, so compile does not name it again for each route.
-func (t Routes) compile(own Policy, store Store, inherited []error) (map[routeKey]*route, error) {
-	routes := make(map[routeKey]*route, len(t))
+func (t Routes) compile(own Policy, store Store, inherited []error) (routes, former map[routeKey]*route, err error) {
+	routes, former = make(map[routeKey]*route, len(t)), map[routeKey]*route{}
 	var errs []error
 	for name, policy := range t {
 		method, pattern, ok := strings.Cut(name, " ")
-		if !ok || !isToken(method) || method != strings.ToUpper(method) ||
-			!strings.HasPrefix(pattern, "/") || strings.ContainsAny(pattern, " \t") {
+		if !ok || !isToken(method) || method != strings.ToUpper(method) || !isPattern(pattern) {
 			errs = append(errs, fmt.Errorf("Routes[%q]: want \"METHOD /pattern\", one space between", name))
 			continue
 		}
@@ -293,8 +307,18 @@ func (t Routes) compile(own Policy, store Store, inherited []error) (map[routeKe
 				errs = append(errs, fmt.Errorf("Routes[%q]: %w", name, err))
 			}
 		}
-		routes[routeKey{method, pattern}] = &route{Policy: filled, method: method, pattern: pattern, declared: true}
+		r := &route{Policy: filled, method: method, pattern: pattern, declared: true}
+		routes[routeKey{method, pattern}] = r
+		for _, pattern := range policy.Formerly {
+			was := routeKey{method, pattern}
+			if _, taken := t[method+" "+pattern]; taken {
+				errs = append(errs, fmt.Errorf("Routes[%q]: Formerly: %q is the pattern of a route of this table; remove it", name, pattern))
+			} else if former[was] != nil {
+				errs = append(errs, fmt.Errorf("Routes: Formerly: %q is named twice; it was one route", method+" "+pattern))
+			}
+			former[was] = r
+		}
 	}
 	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
-	return routes, errors.Join(errs...)
+	return routes, former, errors.Join(errs...)
 }

@@ -25,12 +25,14 @@ type Resumer func(ctx context.Context, operation Record) (*Answer, error)
 
 // resume continues Resume operations whose attempt was lost, one after the other (X). It takes each operation over with a
 // higher fence, as a repeat does. If several instances and repeats try this at once, one of them wins. An operation that
-// has used up its attempts or its time is parked.
+// has used up its attempts or its time is parked, unless its route is unknown.
 func (m *Module) resume(ctx context.Context) {
 	if _, ok := m.cfg.Store.(store.Stepper); !ok {
 		return
 	}
 	q := store.Query{Resumable: true, Within: m.service, Limit: m.cfg.SweepBatch}
+	unknown := map[routeKey]int{}
+	defer func() { m.tellUnknown(ctx, unknown) }()
 	for ctx.Err() == nil {
 		lost, err := m.cfg.Store.List(ctx, q)
 		if err != nil {
@@ -42,8 +44,15 @@ func (m *Module) resume(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			limit := m.policyOf(rec).Deadline + confirmFor
-			if err := m.resuming.run(rec.ID, limit, func() error { return m.resumeOne(ctx, rec) }); err != nil {
+			policy, known := m.policyOf(rec.Method, rec.Route)
+			if !known {
+				if rec.HalfDone() {
+					unknown[routeKey{rec.Method, rec.Route}]++
+				}
+				continue
+			}
+			limit := policy.Deadline + confirmFor
+			if err := m.resuming.run(rec.ID, limit, func() error { return m.resumeOne(ctx, rec, policy) }); err != nil {
 				m.failed(ctx, fmt.Errorf("resume %s: %w", rec.ID, err))
 			}
 		}
@@ -53,11 +62,10 @@ func (m *Module) resume(ctx context.Context) {
 	}
 }
 
-func (m *Module) resumeOne(ctx context.Context, rec Record) error {
-	policy := m.policyOf(rec)
+func (m *Module) resumeOne(ctx context.Context, rec Record, policy Policy) error {
 	spent := policy.isSpent(&rec)
 	if !spent && (m.cfg.Resume == nil || policy.Recovery != Resume || !m.isDue(rec)) {
-		return nil // only a repeat continues it, or its pause is not over; or its route has another recovery now, or is gone
+		return nil // only a repeat continues it, or its pause is not over; or its route has another recovery now
 	}
 	policy.Recovery = Resume
 	r, err := http.NewRequestWithContext(ctx, rec.Method, "/", http.NoBody)
@@ -86,6 +94,20 @@ func (m *Module) resumeOne(ctx context.Context, rec Record) error {
 	}
 	attempt.observe(Event{Kind: EventResumed, Traceparent: rec.Traceparent})
 	return attempt.runResumer(m.cfg.Resume, rec)
+}
+
+// unknownEvery is how often the half-done operations of a route that this release does not know are an event, at most.
+const unknownEvery = time.Hour
+
+// tellUnknown sends the events of the half-done operations of unknown routes: nobody goes on with them here. They may be
+// another service's, or a route has changed its pattern.
+func (m *Module) tellUnknown(ctx context.Context, unknown map[routeKey]int) {
+	for r, n := range unknown {
+		if now := time.Now(); now.Sub(m.strangers[r]) >= unknownEvery {
+			m.strangers[r] = now
+			m.observe(ctx, Event{Kind: EventRouteUnknown, Method: r.method, Route: r.pattern, Recovery: Resume, Count: n})
+		}
+	}
 }
 
 // maxPause is the longest pause between two attempts of a resumer.

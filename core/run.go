@@ -200,9 +200,9 @@ func (m *Module) reconcile(ctx context.Context) {
 
 // ask calls Config.Reconcile for one operation, within the deadline of its route.
 func (m *Module) ask(ctx context.Context, rec Record) error {
-	deadline := m.policyOf(rec).Deadline
-	return m.reconciling.run(rec.ID, deadline+confirmFor, func() error {
-		ctx, cancel := context.WithTimeout(ctx, deadline)
+	policy, _ := m.policyOf(rec.Method, rec.Route)
+	return m.reconciling.run(rec.ID, policy.Deadline+confirmFor, func() error {
+		ctx, cancel := context.WithTimeout(ctx, policy.Deadline)
 		defer cancel()
 		decision, err := m.cfg.Reconcile(ctx, rec)
 		if err != nil || decision == nil {

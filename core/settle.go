@@ -90,7 +90,7 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 	if d.Applied {
 		answer := *d.Answer
 		answer.Header = m.recordedHeader(answer.Header)
-		kept := m.policyOf(rec)
+		kept, _ := m.policyOf(rec.Method, rec.Route)
 		s.Answer = &store.Completion{Answer: answer, Retention: kept.Retention, Tombstone: m.tombstone(kept, rec.Timed)}
 	}
 	settled, err := m.cfg.Store.Settle(storeCtx, s)

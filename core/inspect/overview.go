@@ -22,6 +22,7 @@ type overviewPage struct {
 	Lines             []countLine
 	AtLeast           bool
 	Limit             int          // how many were counted at most
+	NotKnown          int          // of HalfDone: those of routes that this release does not know
 	Numbers           *numbersView // nil: nobody counts, or it is not for this operator
 }
 
@@ -67,6 +68,9 @@ func (v *visit) overview() error {
 		total, state := &page.Unknown, "unknown"
 		if c.HalfDone {
 			total, state = &page.HalfDone, "half_done"
+		}
+		if c.HalfDone && !v.Module.KnowsRoute(c.Method, c.Route) {
+			page.NotKnown += c.Count
 		}
 		age := c.Now.Sub(c.Oldest)
 		total.Count, total.Age = total.Count+c.Count, max(total.Age, age)
@@ -138,6 +142,7 @@ var named = []struct {
 	{core.EventWriteRefused, "attempts had a statement that was refused"},
 	{core.EventTransactionUnused, "successes never used their transaction"},
 	{core.EventStatementFailed, "refusals had a statement that failed"},
+	{core.EventRouteUnknown, "times half-done operations of an unknown route were found"},
 	{core.EventSweepHeldUp, "times an open transaction held the sweeps up"},
 	{core.EventWouldReplay, "repeats ran in shadow that would have got the recorded answer"},
 	{core.EventWouldRefuse, "requests ran in shadow that would have been refused"},

@@ -395,3 +395,29 @@ func TestStoreIsGone(t *testing.T) {
 		require.NotContains(t, w.Body.String(), id.String())
 	}
 }
+
+// CONTRACT X-10
+func TestOverviewNamesOperationsOfUnknownRoutes(t *testing.T) {
+	d := newDesk(t)
+	const hint = "2 half-done ones are of routes that this release does not know"
+	for _, key := range []string{"refund-1", "refund-2"} {
+		d.command("/v1/refunds", key, `{}`, customer, func(w http.ResponseWriter, r *http.Request) {
+			_ = core.CallDo(r.Context(), "refund", func(context.Context, core.DerivedKey) error { return errAway }, core.Dedup(time.Hour))
+			broken(w, r)
+		})
+	}
+	d.advance(time.Hour)
+	require.NotContains(t, d.get("/idem/").text, "does not know")
+
+	next := func(policy core.Policy) page {
+		module, err := core.New(core.Config{Store: d.store, Now: d.clock, OperatorRoles: []core.IssuerRole{{Issuer: olga.Issuer,
+			Role: "operator"}}, Routes: core.Routes{"POST /v2/refunds/:id": policy},
+			Observer: core.ObserverFunc(func(context.Context, core.Event) {})})
+		require.NoError(t, err)
+		d.pages, err = inspect.New(inspect.Config{Module: module, Caller: func(*http.Request) (core.Principal, error) { return olga, nil }})
+		require.NoError(t, err)
+		return d.get("/idem/")
+	}
+	require.Contains(t, next(core.Policy{Recovery: core.Resume}).text, hint)
+	require.NotContains(t, next(core.Policy{Recovery: core.Resume, Formerly: []string{"/v1/refunds"}}).text, "does not know")
+}
