@@ -146,6 +146,19 @@ func (l *lease) lose() {
 	l.attempt.observe(Event{Kind: EventLeaseLost, Err: err})
 }
 
+// ranOut returns an error if the lease may have run out before the attempt has ended.
+func (l *lease) ranOut() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.renewed) < l.length {
+		return nil
+	}
+	return errRanOut
+}
+
+var errRanOut = errors.New("idem: the lease had run out, and a repeat may have been told outcome_unknown; the attempt has " +
+	"proven that nothing was applied")
+
 // yield ends the lease. It first waits for a renewal that was sent, because that would prolong the lease again.
 func (l *lease) yield() error {
 	l.stop()

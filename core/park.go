@@ -15,7 +15,7 @@ func (a *Attempt) endPark(v verdict) *Reply {
 		if err := a.confirm(func(ctx context.Context) error { return store.Release(ctx, a.ticket) }); err != nil {
 			return a.notRecorded(err)
 		}
-		a.observe(Event{Kind: EventFreed, Status: reply.Status})
+		a.observe(Event{Kind: EventFreed, Status: reply.Status, Err: a.lease.ranOut()})
 		return freed(reply)
 	case fail:
 		a.park()

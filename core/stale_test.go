@@ -1,6 +1,8 @@
 package core_test
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -83,6 +85,28 @@ func TestLateOwner(t *testing.T) {
 		w := a.post("k-1", `{}`)
 		requireProblem(t, w, http.StatusConflict, core.CodeResponseNotReplayable)
 		require.Contains(t, w.Body.String(), `"answer_location":"/v1/payments/2"`)
+	})
+	inBubble(t, "unsettled, it frees the key that was unknown, and says so", func(t *testing.T) {
+		a := newApp(t, core.Config{Policy: late}, nil)
+		begun := make(chan struct{})
+		a.handler = outlived(func(w http.ResponseWriter, r *http.Request) {
+			<-begun
+			core.NotApplied(r.Context())
+			w.WriteHeader(http.StatusBadGateway)
+		})
+		go a.post("k-1", `{}`)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+		close(begun)
+		synctest.Wait()
+		require.Len(t, a.of(core.EventFreed), 1)
+		var buf bytes.Buffer
+		core.LogObserver(logInto(&buf, slog.LevelInfo)).Observe(t.Context(), a.of(core.EventFreed)[0])
+		require.Contains(t, buf.String(), `"msg":"idem: freed","operation":"`+idOf("k-1")+`"`)
+		require.Contains(t, buf.String(), "the lease had run out")
+		a.handler = created
+		requireCreated(t, a.post("k-1", `{}`), "created")
 	})
 	inBubble(t, "late owner that failed is told of", func(t *testing.T) {
 		a := newApp(t, core.Config{Policy: late}, nil)

@@ -164,7 +164,7 @@ func operations(ops []Op) (list []porcupine.Operation) {
 	for id, o := range ops {
 		blank := move{
 			op: id, command: command(max(0, slices.Index(known, o.Command))), recovery: o.Recovery,
-			late: o.Return-o.Call >= int64(lease), due: due, enders: enders,
+			call: o.Call, until: o.Return, late: o.Return-o.Call >= int64(lease), due: due, enders: enders,
 		}
 		if o.Kind == Settle {
 			blank.answer = text(o.Settled)

@@ -16,10 +16,11 @@ import (
 // count is the check of a long run. It compares each answer with what clients were told before, and in the end all effects
 // with the answers. Of each intent it remembers only a few bytes.
 type count struct {
-	mu     sync.Mutex
-	told   []memory // by number of the intent
-	wrongs map[wrong]int
-	shown  []finding // the first ones
+	mu         sync.Mutex
+	told       []memory // by number of the intent
+	suspicions []suspicion
+	wrongs     map[wrong]int
+	shown      []finding // the first ones
 }
 
 // memory is what clients were told about an intent.
@@ -37,6 +38,12 @@ const (
 	endKnown                 // there is a recorded answer
 	endUnknown               // outcome_unknown; an owner that wakes up late may still record an answer
 )
+
+// suspicion is an in_flight after an outcome_unknown. It is right only where the owner of the unknown attempt has freed the key.
+type suspicion struct {
+	intent intent
+	text   string
+}
 
 // wrong is a kind of finding.
 type wrong string
@@ -102,7 +109,14 @@ func (c *count) record(i intent, o Op, do func(o *Op)) Op {
 	if a := o.Answer; a != nil {
 		own := o.Command == i.command(false)
 		if what := c.hear(before, i, own, *a); what != "" {
-			c.add(contradiction, i.operation(), "%v (its own command: %v) got %d %s %s: %s", i, own, a.Status, a.Result, a.Body, what)
+			text := fmt.Sprintf("%v (its own command: %v) got %d %s %s: %s", i, own, a.Status, a.Result, a.Body, what)
+			if what == unlessFreed {
+				c.mu.Lock()
+				c.suspicions = append(c.suspicions, suspicion{i, text})
+				c.mu.Unlock()
+			} else {
+				c.add(contradiction, i.operation(), "%s", text)
+			}
 		}
 	}
 	return o
@@ -124,7 +138,11 @@ func (c *count) hear(before memory, i intent, own bool, a Answer) (contradiction
 	}
 	switch a.Code {
 	case core.CodeInFlight: // M-2
-		if before.end != endOpen && !i.endsItself() { // their keys may be free while they run
+		switch {
+		case before.end == endOpen, i.endsItself(): // their keys may be free while they run
+		case before.end == endUnknown && i.kind == harness.Payout:
+			return unlessFreed
+		default:
 			return "the command had come to an end before"
 		}
 	case core.CodeOutcomeUnknown: // M-4
@@ -143,6 +161,22 @@ func (c *count) hear(before memory, i intent, own bool, a Answer) (contradiction
 		return "nobody expects it"
 	}
 	return ""
+}
+
+// unlessFreed is a contradiction unless the attempt itself has said that it has freed the key: an owner that wakes up late may
+// prove that nothing was applied.
+const unlessFreed = "the outcome was unknown before, and its owner has not freed the key"
+
+// resolve finds the suspicions that no attempt's word explains.
+func (c *count) resolve(freed func(operation string) bool) {
+	c.mu.Lock()
+	suspicions := c.suspicions
+	c.mu.Unlock()
+	for _, d := range suspicions {
+		if !freed(d.intent.operation()) {
+			c.add(contradiction, d.intent.operation(), "%s", d.text)
+		}
+	}
 }
 
 // hearRecorded notes a recorded answer (M-3).
@@ -186,6 +220,7 @@ func (c *count) audit(ctx context.Context, cs *clients) error {
 			c.add(what, i.operation(), "%v: %s", i, text)
 		}
 	}
+	c.resolve(cs.world.freed)
 	for operation, e := range all {
 		c.add(duplicate, operation, "nobody has asked for it: %+v", *e)
 	}

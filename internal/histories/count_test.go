@@ -120,6 +120,39 @@ func TestHear(t *testing.T) {
 	require.Equal(t, endKnown, c.of(out.n).end)
 }
 
+// An unknown payout becomes free by its owner's word alone: what a client is told after that is no contradiction.
+//
+// CONTRACT X-2
+func TestUnknownBecomesFreeByItsOwnersWord(t *testing.T) {
+	payout := intent{kind: harness.Payout, amount: "2.00", method: "pm_ok"}
+	refund := intent{kind: harness.Refund, amount: "2.00", method: "pm_ok"}
+	tell := func(i intent, answers ...*Answer) *count {
+		c := &count{told: make([]memory, 1)}
+		for _, a := range answers {
+			c.record(i, Op{Kind: Request, Command: i.command(false)}, func(o *Op) { o.Answer = a })
+		}
+		return c
+	}
+	by := func(operation string) func(string) bool { return func(o string) bool { return o == operation } }
+	for name, test := range map[string]struct {
+		count *count
+		freed func(string) bool
+		wrong int
+	}{
+		"freed by its owner":           {tell(payout, parked, inFlight, created(`{"amount":"2.00"}`)), by(payout.operation()), 0},
+		"without its owner's word":     {tell(payout, parked, inFlight), by("nobody"), 1},
+		"another operation was freed":  {tell(payout, parked, inFlight), by(intent{key: "another"}.operation()), 1},
+		"known, and its owner's word":  {tell(payout, created(`{"amount":"2.00"}`), inFlight), by(payout.operation()), 1},
+		"a parked refund has no owner": {tell(refund, parked, inFlight), by(refund.operation()), 1},
+		"and nothing in doubt":         {tell(payout, parked, parked), by("nobody"), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.count.resolve(test.freed)
+			require.Equal(t, test.wrong, test.count.wrongs[contradiction])
+		})
+	}
+}
+
 func TestJudge(t *testing.T) {
 	ok := func(k harness.Kind) intent { return intent{kind: k, amount: "1.00", method: "pm_ok"} }
 	did := func(k harness.Kind, runs, booked, charges, calls int) effects {

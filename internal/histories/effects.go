@@ -2,6 +2,7 @@ package histories
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/auth19/idem/internal/harness"
@@ -68,6 +69,13 @@ UNION ALL SELECT tried, name, count(*) FROM witness WHERE tried <> 'provider_key
 		}
 	}
 	return all, nil
+}
+
+// freed reports whether an attempt of the operation says that it has freed its key although its lease had run out.
+func (w *world) freed(operation string) bool {
+	return slices.ContainsFunc(w.instances, func(in *instance) bool {
+		return strings.Contains(in.Logged(operation), "idem: freed")
+	})
 }
 
 // evidence returns the rows and log lines of an operation.

@@ -41,6 +41,8 @@ type state struct {
 	cut  commands // of requests that never returned: they may do anything that a request does
 	away commands // the same, but no handler ran or its rows were undone: they may hold the key for a while
 
+	freed int64 // in Free: until when the attempt was under way that has freed a key which counted as unknown; 0: none
+
 	old   bool      // a first attempt is refused by the time of the key (T-6)
 	due   decisions // settlements that may still arrive
 	spent bool      // an attempt was settled, or ended its transaction itself: its effects may be there, whatever the answer is
@@ -97,6 +99,8 @@ type move struct {
 	command  command
 	recovery core.Recovery
 	maybe    bool          // it may not have happened
+	call     int64         // when its operation began
+	until    int64         // when it ended; 0: never
 	late     bool          // it took at least as long as a lease: its attempt may have been taken over
 	ends     []store.State // of an end: the states in which it may leave the attempt; Running: a repeat can continue
 	answer   string        // of a settlement: "" if it frees the key
@@ -225,7 +229,7 @@ func claim(m move, s state) []state {
 	if !goesOn && (s.old || !isFree(m, s)) {
 		return illegal
 	}
-	s.is, s.command, s.owner = store.Running, m.command, m.op
+	s.is, s.command, s.owner, s.freed = store.Running, m.command, m.op, 0
 	s.unseen = m.recovery == core.Resume && !goesOn
 	s.spent = s.spent || m.enders.has(m.command)
 	return stay(s)
@@ -253,6 +257,9 @@ func end(m move, s state) (next []state) {
 			continue // only a settlement frees the key
 		case is == store.Free:
 			to.is, to.command, to.owner = store.Free, 0, 0
+			if s.is == store.Unknown { // by its owner's word: a settlement has another move
+				to.freed = m.until
+			}
 		default:
 			to.is = is
 		}
@@ -317,9 +324,10 @@ func replay(m move, s state) []state {
 
 // busy is a refusal because an attempt is running (M-2), of whatever command: others see which one only when the claim
 // has committed, in Rollback together with the rest. A key that is too old is never claimed, but a request that is about to
-// be refused holds its lock for a moment, and the lock is checked first (T-6).
-func busy(_ move, s state) []state {
-	if s.is != store.Running && (s.is != store.Free || !s.old) {
+// be refused holds its lock for a moment, and the lock is checked first (T-6). A repeat that meets an owner which wakes up late
+// while it frees an unknown key is told so, too: it has lost its claim, and the next one wins.
+func busy(m move, s state) []state {
+	if s.is != store.Running && (s.is != store.Free || !s.old && m.call >= s.freed) {
 		return illegal
 	}
 	return stay(s)

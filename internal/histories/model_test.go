@@ -94,6 +94,18 @@ func seenMeanwhile(a *Answer) *story {
 	return s.during("a", a, func() { s.sent("b", keyReused) })
 }
 
+// woken is a payout that counts as unknown when its owner wakes up and answers. Meanwhile repeats are told that it is unknown,
+// and then something else.
+func woken(owner *Answer, repeats ...*Answer) *story {
+	s := tell(core.Park)
+	return s.during("a", owner, func() {
+		s.sent("a", parked)
+		for _, a := range repeats {
+			s.sent("a", a)
+		}
+	})
+}
+
 // told is a story, and whether the model must allow it.
 type told struct {
 	good bool
@@ -118,33 +130,41 @@ var stories = map[string]told{
 	"a second execution with the same answer": {false, tell(core.Rollback).sent("a", created("1")).sent("a", created("1"))},
 	"two executions at once": {false, tell(core.Park).during("a", created("1"), func() {}).
 		during("a", created("2"), func() {})},
-	"another answer":                     {false, tell(core.Park).sent("a", created("1")).sent("a", reused("2"))},
-	"two answers after a cut":            {false, tell(core.Park).sent("a", lost).sent("a", reused("1")).sent("a", reused("2"))},
-	"a replay of what nobody did":        {false, tell(core.Park).sent("a", reused("1"))},
-	"a replay of a refusal as a success": {false, tell(core.Park).sent("a", declined).sent("a", reused("no"))},
-	"a cut, and a replay":                {true, tell(core.Park).sent("a", lost).sent("a", reused("1")).audited(1, 1)},
-	"a cut that came too early":          {true, tell(core.Park).sent("a", lost).sent("a", created("1")).audited(1, 1)},
-	"a cut that comes late":              {true, tell(core.Rollback).sent("a", lost).sent("a", inFlight).sent("a", reused("1"))},
-	"a cut, executed twice":              {false, tell(core.Rollback).sent("a", lost).sent("a", reused("1")).sent("a", created("2"))},
-	"a cut, charged twice":               {false, tell(core.Park).sent("a", lost).sent("a", parked).audited(0, 2)},
-	"a cut, and nobody knows":            {true, tell(core.Park).sent("a", lost).sent("a", parked).audited(0, 1)},
-	"unknown, and then known":            {true, tell(core.Park).sent("a", lost).sent("a", parked).sent("a", reused("1"))},
-	"unknown for no reason":              {false, tell(core.Park).sent("a", parked)},
-	"unknown after the answer":           {false, tell(core.Park).sent("a", created("1")).sent("a", parked)},
-	"unknown in Rollback":                {false, tell(core.Rollback).sent("a", lost).sent("a", parked)},
-	"charged and lost":                   {false, tell(core.Park).sent("a", created("1")).audited(0, 1)},
-	"charged twice":                      {false, tell(core.Resume).sent("a", created("1")).audited(1, 2)},
-	"declined":                           {true, tell(core.Resume).sent("a", declined).audited(0, 0)},
-	"declined and charged":               {false, tell(core.Resume).sent("a", declined).audited(1, 1)},
-	"rolled back and charged":            {false, tell(core.Rollback).sent("a", broken).audited(1, 0)},
-	"rolled back, and again":             {true, tell(core.Rollback).sent("a", broken).sent("a", created("1")).audited(1, 0)},
-	"rolled back, and replayed":          {false, tell(core.Rollback).sent("a", broken).sent("a", reused("1"))},
-	"in flight":                          {true, tell(core.Park).during("a", created("1"), func() {}).sent("a", reused("1"))},
-	"in flight for ever":                 {false, tell(core.Park).sent("a", created("1")).sent("a", inFlight)},
-	"in flight of nobody":                {false, tell(core.Park).sent("a", inFlight)},
-	"key reused":                         {true, tell(core.Park).sent("a", created("1")).sent("b", keyReused)},
-	"key reused of nobody":               {false, tell(core.Park).sent("b", keyReused)},
-	"key reused by itself":               {false, tell(core.Park).sent("a", created("1")).sent("a", keyReused)},
+	"another answer":                      {false, tell(core.Park).sent("a", created("1")).sent("a", reused("2"))},
+	"two answers after a cut":             {false, tell(core.Park).sent("a", lost).sent("a", reused("1")).sent("a", reused("2"))},
+	"a replay of what nobody did":         {false, tell(core.Park).sent("a", reused("1"))},
+	"a replay of a refusal as a success":  {false, tell(core.Park).sent("a", declined).sent("a", reused("no"))},
+	"a cut, and a replay":                 {true, tell(core.Park).sent("a", lost).sent("a", reused("1")).audited(1, 1)},
+	"a cut that came too early":           {true, tell(core.Park).sent("a", lost).sent("a", created("1")).audited(1, 1)},
+	"a cut that comes late":               {true, tell(core.Rollback).sent("a", lost).sent("a", inFlight).sent("a", reused("1"))},
+	"a cut, executed twice":               {false, tell(core.Rollback).sent("a", lost).sent("a", reused("1")).sent("a", created("2"))},
+	"a cut, charged twice":                {false, tell(core.Park).sent("a", lost).sent("a", parked).audited(0, 2)},
+	"a cut, and nobody knows":             {true, tell(core.Park).sent("a", lost).sent("a", parked).audited(0, 1)},
+	"unknown, and then known":             {true, tell(core.Park).sent("a", lost).sent("a", parked).sent("a", reused("1"))},
+	"unknown for no reason":               {false, tell(core.Park).sent("a", parked)},
+	"unknown after the answer":            {false, tell(core.Park).sent("a", created("1")).sent("a", parked)},
+	"unknown in Rollback":                 {false, tell(core.Rollback).sent("a", lost).sent("a", parked)},
+	"unknown, freed by its owner":         {true, woken(broken).sent("a", created("1")).audited(1, 1)},
+	"freed by its owner, for another":     {true, woken(broken).sent("b", created("1")).audited(1, 1)},
+	"freed by its owner, in flight":       {true, woken(broken, inFlight).sent("a", created("1")).audited(1, 1)},
+	"freed by its owner, and charged":     {false, woken(broken, inFlight).audited(0, 1)},
+	"in flight after its owner's word":    {false, woken(broken).sent("a", inFlight)},
+	"in flight, and no word of its owner": {false, woken(failed, inFlight)},
+	"in flight, and its owner completes":  {false, woken(created("1"), inFlight)},
+	"run again without its owner's word":  {false, woken(failed).sent("a", created("1"))},
+	"charged and lost":                    {false, tell(core.Park).sent("a", created("1")).audited(0, 1)},
+	"charged twice":                       {false, tell(core.Resume).sent("a", created("1")).audited(1, 2)},
+	"declined":                            {true, tell(core.Resume).sent("a", declined).audited(0, 0)},
+	"declined and charged":                {false, tell(core.Resume).sent("a", declined).audited(1, 1)},
+	"rolled back and charged":             {false, tell(core.Rollback).sent("a", broken).audited(1, 0)},
+	"rolled back, and again":              {true, tell(core.Rollback).sent("a", broken).sent("a", created("1")).audited(1, 0)},
+	"rolled back, and replayed":           {false, tell(core.Rollback).sent("a", broken).sent("a", reused("1"))},
+	"in flight":                           {true, tell(core.Park).during("a", created("1"), func() {}).sent("a", reused("1"))},
+	"in flight for ever":                  {false, tell(core.Park).sent("a", created("1")).sent("a", inFlight)},
+	"in flight of nobody":                 {false, tell(core.Park).sent("a", inFlight)},
+	"key reused":                          {true, tell(core.Park).sent("a", created("1")).sent("b", keyReused)},
+	"key reused of nobody":                {false, tell(core.Park).sent("b", keyReused)},
+	"key reused by itself":                {false, tell(core.Park).sent("a", created("1")).sent("a", keyReused)},
 	"a replay after key reused": {false, tell(core.Park).sent("a", created("1")).sent("b", keyReused).
 		sent("b", reused("1"))},
 	"another's answer":               {false, tell(core.Park).sent("a", created("1")).sent("b", reused("1"))},
@@ -175,7 +195,7 @@ var stories = map[string]told{
 	"an answer nobody expects":                {false, tell(core.Park).sent("a", &Answer{Status: 200, Body: "1"})},
 }
 
-// CONTRACT M-1, M-2, M-3, M-4, M-5, M-6
+// CONTRACT M-1, M-2, M-3, M-4, M-5, M-6, X-2
 func TestModel(t *testing.T) { tellApart(t, stories) }
 
 func tellApart(t *testing.T, stories map[string]told) {
