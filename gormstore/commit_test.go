@@ -106,13 +106,18 @@ func (r *replicated) waitingWith(statement string) (pid int) {
 // commit runs an attempt with one row, whose Commit waits for so long.
 func commit(t *testing.T, st *gormstore.Store, c store.Claim, wait time.Duration) (outcome chan error) {
 	t.Helper()
-	tx, ctx := beginRow(t, st, c)
-	outcome = later(func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
-		defer cancel()
-		return seal(ctx, tx, paid(), false)
-	})
+	outcome, giveUp := commitUntil(t, st, c)
+	time.AfterFunc(wait, giveUp)
 	return outcome
+}
+
+// commitUntil waits until giveUp: a test calls it when COMMIT is under way, however long the statements before it took.
+func commitUntil(t *testing.T, st *gormstore.Store, c store.Claim) (outcome chan error, giveUp func()) {
+	t.Helper()
+	tx, ctx := beginRow(t, st, c)
+	ctx, giveUp = context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	t.Cleanup(giveUp)
+	return later(func() error { return seal(ctx, tx, paid(), false) }), giveUp
 }
 
 // requireNotWon checks that a repeat gets neither the key nor an error.
@@ -173,23 +178,20 @@ func TestCommitWaitsForStandby(t *testing.T) {
 			require.NoError(t, r.admin.Exec("SELECT "+function+"(?)", r.waiting()).Error)
 		}
 		for i, c := range []struct {
-			name     string
-			patience time.Duration
-			during   func()
-			want     error
-			after    func(t *testing.T, st *gormstore.Store, c store.Claim)
+			name   string
+			during func()
+			want   error
+			after  func(t *testing.T, st *gormstore.Store, c store.Claim)
 		}{
-			{"nothing happens", 300 * time.Millisecond, func() {}, store.ErrUnconfirmed, isBusy},
-			{"the connection breaks", time.Second, p.cut, store.ErrUnconfirmed, isBusy},
-			{"somebody cancels the backend", time.Second,
-				func() { interrupt("pg_cancel_backend") }, store.ErrUnconfirmed, requireUnconfirmed},
-			{"somebody terminates it", time.Second,
-				func() { interrupt("pg_terminate_backend") }, store.ErrUnconfirmed, requireUnconfirmed},
-			{"somebody cancels it, and the standby comes back", 30 * time.Second,
+			{"nothing happens", func() {}, store.ErrUnconfirmed, isBusy},
+			{"the connection breaks", p.cut, store.ErrUnconfirmed, isBusy},
+			{"somebody cancels the backend", func() { interrupt("pg_cancel_backend") }, store.ErrUnconfirmed, requireUnconfirmed},
+			{"somebody terminates it", func() { interrupt("pg_terminate_backend") }, store.ErrUnconfirmed, requireUnconfirmed},
+			{"somebody cancels it, and the standby comes back",
 				func() { interrupt("pg_cancel_backend"); r.abandon() }, nil, nil},
-			{"somebody terminates it, and the standby comes back", 30 * time.Second,
+			{"somebody terminates it, and the standby comes back",
 				func() { interrupt("pg_terminate_backend"); r.abandon() }, nil, nil},
-			{"the server is killed", 30 * time.Second, func() { // it had been written, and is read back
+			{"the server is killed", func() { // it had been written, and is read back
 				r.Kill()
 				r.Start()
 				r.abandon()
@@ -205,10 +207,13 @@ func TestCommitWaitsForStandby(t *testing.T) {
 					url = p.url
 				}
 				st, claim := r.storeAt(url), command(store.Rollback)
-				outcome := commit(t, st, claim, c.patience)
+				outcome, giveUp := commitUntil(t, st, claim)
 				r.waiting()
 				require.True(t, requireNotWon(t, r.store(), claim).Busy)
 				c.during()
+				if c.want != nil {
+					time.AfterFunc(300*time.Millisecond, giveUp)
+				}
 				require.ErrorIs(t, <-outcome, c.want)
 				if c.after != nil {
 					c.after(t, st, claim)
@@ -396,12 +401,13 @@ func TestServerEndsAnIdleTransaction(t *testing.T) {
 	url := migratedURL(t)
 	watch := openPostgres(t, url, 1)
 	for name, undo := range map[string]bool{"a success": false, "a refusal": true} {
-		st := newStore(t, openPostgres(t, url+"&idle_in_transaction_session_timeout=100ms", 4))
+		st := newStore(t, openPostgres(t, url, 4))
 		c := command(store.Rollback)
 		tx, ctx := beginRow(t, st, c)
 		handle, _ := gormstore.SQLTx(ctx)
-		var backend int
-		require.NoError(t, handle.QueryRowContext(ctx, "SELECT pg_backend_pid()").Scan(&backend))
+		var backend int // the time begins behind the last statement of the handler
+		require.NoError(t, handle.QueryRowContext(ctx,
+			"SELECT pg_backend_pid(), set_config('idle_in_transaction_session_timeout', '1ms', true)").Scan(&backend, new(string)))
 		eventually(t, "the server has ended it", func() bool {
 			return query[int](t, watch, "SELECT count(*) FROM pg_stat_activity WHERE pid = ?", backend) == 0
 		})

@@ -123,7 +123,10 @@ func TestCommitIsCutOff(t *testing.T) {
 				}
 				return len(chunk), false
 			})
-			require.ErrorIs(t, <-commit(t, cut.store, c, 500*time.Millisecond), store.ErrUnconfirmed)
+			outcome, giveUp := commitUntil(t, cut.store, c)
+			eventually(t, "the server is gone", gone.Load)
+			time.AfterFunc(300*time.Millisecond, giveUp)
+			require.ErrorIs(t, <-outcome, store.ErrUnconfirmed)
 			cut.set(nil)
 			if _, err := direct.Find(t.Context(), c.ID); errors.Is(err, store.ErrNotFound) {
 				return // the server has noticed the cut first
@@ -142,8 +145,11 @@ func TestCommitIsCutOff(t *testing.T) {
 				}
 				return len(chunk), false
 			})
+			outcome, giveUp := commitUntil(t, cut.store, c)
+			eventually(t, "COMMIT is answered", func() bool { return commits.Load() > 0 })
 			begun := time.Now()
-			require.ErrorIs(t, <-commit(t, cut.store, c, 300*time.Millisecond), store.ErrUnconfirmed)
+			time.AfterFunc(300*time.Millisecond, giveUp)
+			require.ErrorIs(t, <-outcome, store.ErrUnconfirmed)
 			require.Less(t, time.Since(begun), 10*time.Second, "Commit waits as long as its context allows")
 			require.EqualValues(t, 1, commits.Load())
 			close(release)

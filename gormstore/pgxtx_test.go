@@ -333,7 +333,7 @@ func TestPgxTxAfterTheEnd(t *testing.T) {
 func TestPgxTxCopySource(t *testing.T) {
 	t.Parallel()
 	db := freshPool(t)(t)
-	module := newModule(t, newStore(t, db), core.Policy{Recovery: core.Rollback, Deadline: time.Second})
+	st := newStore(t, db)
 	copies := func(ctx context.Context, tx gormstore.PgxDBTX, next func() ([]any, error)) error {
 		_, err := tx.CopyFrom(ctx, pgx.Identifier{"effects"}, []string{"name"}, pgx.CopyFromFunc(next))
 		return err
@@ -353,10 +353,14 @@ func TestPgxTxCopySource(t *testing.T) {
 		"never ends": {503, func(context.Context, gormstore.PgxDBTX) ([]any, error) { return []any{"again"}, nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status := 201
-			if name == "refuses" { // its refusal is recorded
+			status, deadline := 201, time.Minute
+			switch name {
+			case "refuses": // its refusal is recorded
 				status = 422
+			case "never ends":
+				deadline = time.Second
 			}
+			module := newModule(t, st, core.Policy{Recovery: core.Rollback, Deadline: deadline})
 			require.Equal(t, c.want, book(t, module, rand.Text(), status, func(ctx context.Context, tx gormstore.PgxDBTX) {
 				require.Error(t, copies(ctx, tx, func() ([]any, error) { return c.next(ctx, tx) }))
 			}))

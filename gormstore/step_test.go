@@ -283,8 +283,9 @@ func TestTransactionOfAStep(t *testing.T) {
 // CONTRACT X-1
 func TestDeadlineEndsAStep(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
+		st := newStore(t, db)
 		module := try(core.New(core.Config{
-			Store: newStore(t, db), Policy: core.Policy{Recovery: core.Resume, Deadline: time.Second},
+			Store: st, Policy: core.Policy{Recovery: core.Resume, Deadline: time.Second}, ClaimTimeout: 5 * time.Second,
 		})).ok(t)
 		a := &stepApp{t, module}
 		for name, derive := range map[string]func(context.Context) context.Context{
@@ -303,7 +304,7 @@ func TestDeadlineEndsAStep(t *testing.T) {
 				require.Zero(t, countEffects(t, db))
 			})
 		}
-		w := a.post(func(ctx context.Context) error { return reserve(ctx, nil) })
+		w := newStepApp(t, st).post(func(ctx context.Context) error { return reserve(ctx, nil) })
 		require.Equal(t, http.StatusCreated, w.Code, w.Body)
 	})
 }
@@ -347,11 +348,9 @@ func TestTakeoverWhileAStepWaitsForItsStandby(t *testing.T) {
 	})
 	r.waiting()
 	for range 3 {
-		begun := time.Now()
 		w := other.post(func(context.Context) error { return errors.New("it ran") })
 		require.Equal(t, http.StatusConflict, w.Code, w.Body)
-		require.Contains(t, w.Body.String(), string(core.CodeInFlight))
-		require.Less(t, time.Since(begun), time.Second, "it does not wait for the row")
+		require.Contains(t, w.Body.String(), string(core.CodeInFlight), "it does not wait for the row: else it gets store_unavailable")
 	}
 	r.abandon()
 	wg.Wait()
