@@ -4,6 +4,7 @@
  *     -DFIRST=Resume -DOTHER=Rollback   the recovery of command 1, which two requests send, and of command 2, which one sends
  *     -DUNDECLARED                      nobody declares that the provider deduplicates, and it does not
  *     -DREPEATABLE_READ                 the app's default isolation; READ COMMITTED otherwise
+ *     -DNO_LOCK                         a database without a lock that all its nodes share
  *     -DDM_...                          a mistake, which the check must find
  */
 #define recovery(command) (command == 1 -> FIRST : OTHER)
@@ -23,10 +24,11 @@ mtype = { Ok, Lost, Busy, Absent }                  /* what came of it; Lost: it
 #define B      8   /* the rows behind it */
 #define has(steps, step) ((steps & step) != 0)
 
-/* The database: the record of the key, the app's rows, and the key's advisory lock (0, or 1 + who holds it). */
-typedef Record { mtype st; mtype answer; byte cmd; byte owner; byte fence; byte steps; bool lapsed }
+/* The database: the record of the key, the app's rows, and the key's lock (0, or 1 + who holds it). */
+typedef Record { mtype st; mtype answer; byte cmd; byte owner; byte fence; byte attempts; byte steps; bool lapsed }
 Record rec;
 byte rowsA, rowsB, lock;
+byte row; /* who has locked the record's row: a segment behind the first commit */
 
 /* Each request's transaction. It is the server's: it lives on when the request has died. */
 typedef Tx { mtype st; mtype verb; mtype to; byte cmd; byte fence; byte steps; bool first; bool alone }
@@ -75,9 +77,10 @@ inline check() {
 	holds(charges == 0 || belongs(chargecmd) || settled)         /* a call belongs to a record of its command */
 }
 
-/* While a request's first segment is open, no other handler begins, and nobody else writes the record. At REPEATABLE READ
-   a handler may run beside another one's COMMIT (M-6). */
-#ifdef REPEATABLE_READ
+/* While a request's first segment is open, no other handler begins, and nobody else writes the record. At REPEATABLE READ,
+   and without a lock, a handler may run beside another one's COMMIT (M-6). */
+#if defined(REPEATABLE_READ) || defined(NO_LOCK)
+#define SECOND_LOOK
 #define alone_is(i) skip
 #else
 #define alone_is(i) holds((i == 0 || !tx[0].first) && (i == 1 || !tx[1].first) && (i == 2 || !tx[2].first))
@@ -85,23 +88,26 @@ inline check() {
 
 /* ------------------------------------------------------------------------------------------------ the server */
 
-#ifdef DM_NO_LOCK
+#ifdef NO_LOCK
 #define take_lock(i) skip
 #else
 #define take_lock(i) lock = i + 1
 #endif
 
-/* An INSERT that is sent alone, a claim of Park or a 4xx, takes the lock in its own statement. */
+/* An INSERT that is sent alone, a claim of Park or a 4xx, takes the lock in the statement before. A takeover does not wait
+   for a segment. */
 #ifdef DM_REFUSAL_NO_LOCK
-#define busy(i) (tx[i].verb == Insert && tx[i].alone && tx[i].to != Done && lock != 0)
+#define locked(i) (tx[i].verb == Insert && tx[i].alone && tx[i].to != Done && lock != 0)
 #else
-#define busy(i) (tx[i].verb == Insert && tx[i].alone && lock != 0)
+#define locked(i) (tx[i].verb == Insert && tx[i].alone && lock != 0)
 #endif
+#define busy(i) (locked(i) || (tx[i].verb == Take && row != 0))
 
+/* The primary key decides: a record is inserted if there is none, or takes the free one that was seen. */
 #ifdef DM_INSERT_OVER_ANY
 #define insertable(i) true
 #else
-#define insertable(i) (rec.st == None || (rec.st == Free && rec.fence == tx[i].fence))
+#define insertable(i) (tx[i].fence == 0 -> rec.st == None : rec.st == Free && rec.fence == tx[i].fence)
 #endif
 
 #ifdef DM_NO_NEW_FENCE
@@ -123,12 +129,13 @@ inline check() {
 #define updatable(i) (unfinished && owns(i, tx[i].fence))
 #endif
 
-#define takable(i) (rec.st == Running && rec.lapsed && rec.fence == tx[i].fence && rec.steps == tx[i].steps)
+#define takable(i) (rec.st == Running && rec.lapsed && rec.fence == tx[i].fence)
 #define decided_for(i) ((tx[i].verb == Insert && insertable(i)) || (tx[i].verb == Take && takable(i)) || (tx[i].verb == Update && updatable(i)))
 
 /* rollback ends a transaction, and so does commit. */
 inline rollback(i) {
 	if :: lock == i + 1 -> lock = 0 :: else fi;
+	if :: row == i + 1 -> row = 0 :: else fi;
 	tx[i].st = Idle; tx[i].verb = 0; tx[i].to = 0; tx[i].cmd = 0; tx[i].fence = 0; tx[i].steps = 0; tx[i].first = 0; tx[i].alone = 0;
 	toldNothing[i] = 0
 }
@@ -142,8 +149,8 @@ inline commit(i, got) {
 		alone_is(i);            /* nobody writes the record under another one's first segment */
 		if
 		:: tx[i].verb == Update -> holds(keeper == i) /* a stale owner's writes are refused */
-		:: tx[i].verb == Take -> rec.fence = rec.fence + raises(Take); rec.owner = i; rec.lapsed = 0
-		:: tx[i].verb == Insert -> rec.fence = tx[i].fence + 1; rec.owner = i; rec.lapsed = 0; rec.cmd = tx[i].cmd;
+		:: tx[i].verb == Take -> rec.fence = rec.fence + raises(Take); rec.attempts++; rec.owner = i; rec.lapsed = 0
+		:: tx[i].verb == Insert -> rec.fence = tx[i].fence + 1; rec.attempts = 1; rec.owner = i; rec.lapsed = 0; rec.cmd = tx[i].cmd;
 #ifndef DM_STEPS_KEPT
 			rec.steps = 0 /* who takes a free record forgets its steps */
 #endif
@@ -158,8 +165,8 @@ inline commit(i, got) {
 		:: else
 		fi;
 		rec.lapsed = (rec.st == Parked || (rec.st == Running && rec.lapsed));
+		window = (DECLARED && (window || (has(tx[i].steps, START) && !has(rec.steps, START))));
 		rec.steps = rec.steps | tx[i].steps;
-		window = (DECLARED && (window || (tx[i].verb != Take && has(tx[i].steps, START))));
 		if :: tx[i].verb != Take && has(tx[i].steps, A) -> rowsA++; rowscmd = tx[i].cmd :: else fi;
 		if :: has(tx[i].steps, B) -> rowsB++ :: else fi;
 		if :: !ended[i] -> took[i] = 1; wrote[i] = 1 :: else fi;
@@ -202,6 +209,7 @@ inline answer_repeat() {
 	:: decides && s.cmd != cmd                                                    /* key_reused */
 #endif
 	:: s.cmd == cmd && (s.st == Parked || s.st == Running && s.lapsed && kind == Park) /* outcome_unknown */
+	:: s.st == None /* the free record was swept in between: a repeat finds none */
 	:: else -> holds(!quiet) /* in_flight: nothing is stuck when all is quiet */
 	fi;
 	goto out
@@ -213,35 +221,51 @@ inline tell_nothing() {
 		toldNothing[i] = (tx[i].st == Sent); goto out }
 }
 
-#if defined(DM_READBACK_NO_LOCK)
-#define old_backend_is_gone true
-#else
-#define old_backend_is_gone (lock == 0)
-#endif
-
 #define fence_of(verb, seen) (seen + raises(verb))
 #if defined(DM_READBACK_BY_OWNER)
 #define landed(verb, state, seen, what) owns(i, fence_of(verb, seen))
 #else
-#define landed(verb, state, seen, what) (owns(i, fence_of(verb, seen)) && (rec.steps & (what)) == (what) && (verb == Take || rec.st == state || rec.st == Parked))
+#define landed(verb, state, seen, what) (owns(i, fence_of(verb, seen)) && (rec.steps & (what)) == (what) && (rec.st == state || rec.st == Parked))
 #endif
-#define absent(verb, seen) (verb == Update -> owns(i, seen) : rec.st == None || (rec.st == Free && rec.fence < fence_of(verb, seen)))
+#ifdef DM_READBACK_LOOKS
+#define shut_out(seen) skip
+#else
+#define shut_out(seen) rec.st = Free; rec.fence = seen + 1
+#endif
 
-/* readback takes the lock, then looks at READ COMMITTED, and compares what this very commit wrote. */
+/* readback waits for who holds the row, and reads back by a write, on another connection. A record that was to be inserted is
+   inserted as a free one, or the fence of the free one that was seen is raised: a conflict is the truth, and what was
+   written shuts the old message out. Of an own record it compares what this very commit wrote. */
 inline readback(verb, state, seen, what) {
 	atomic {
-#ifndef DM_READBACK_SNAPSHOT
-		old_backend_is_gone;
-#endif
+		row == 0;
 		if
 		:: landed(verb, state, seen, what) -> got = Ok
-		:: !landed(verb, state, seen, what) && absent(verb, seen) -> got = Absent
-		:: else -> got = Lost
+		:: else ->
+			if
+			:: verb == Insert && rec.st == None || rec.st == Free && seen > 0 && rec.fence == seen -> shut_out(seen); got = Absent
+			:: verb == Insert && rec.st == Free && rec.fence == seen + 1 -> got = Absent /* somebody else has shut it out */
+			:: verb == Update && owns(i, seen) -> got = Absent
+			:: else -> got = Lost
+			fi
 		fi
 	}
-#ifdef DM_READBACK_SNAPSHOT
-	; lock == 0
+}
+
+/* release gives back a takeover whose answer was lost: it has landed, or it is shut out. */
+inline release(seen) {
+	atomic {
+		row == 0;
+		if
+#ifdef DM_RELEASED_BY_OWNER
+		:: rec.st == Running && rec.owner == i -> rec.attempts--; rec.lapsed = 1
+#else
+		:: rec.st == Running && owns(i, fence_of(Take, seen)) -> rec.attempts--; rec.fence++; rec.lapsed = 1
 #endif
+		:: rec.st == Running && rec.owner != i && rec.fence == seen -> rec.fence++; rec.lapsed = 1
+		:: else
+		fi
+	}
 }
 
 inline put(verb_, state, seen, what) {
@@ -270,8 +294,8 @@ inline own() {
 		true ->
 		if :: lock != 0 -> goto out :: else fi;
 #endif
-		lock == 0 && tx[i].st == Idle ->
-		take_lock(i); tx[i].st = Open;
+		lock == 0 && row == 0 && tx[i].st == Idle ->
+		take_lock(i); row = i + 1; tx[i].st = Open;
 #ifndef DM_NO_OWNER
 		if :: unfinished && owns(i, fence) :: else -> rollback(i); goto out fi
 #endif
@@ -336,7 +360,7 @@ proctype Request(byte i; byte cmd; mtype kind; bool quiet) { /* quiet: nothing g
 	/* The first segment. The handler has written A, and goes one of these ways. */
 	if
 	:: !quiet -> /* 401, 5xx, NotApplied: nothing is recorded, and the key is free */
-#ifndef REPEATABLE_READ
+#ifndef SECOND_LOOK
 		atomic { holds(rec.st == None || rec.st == Free); /* "the key is free" is true */
 			rollback(i); tell_nothing() }
 #else
@@ -381,15 +405,26 @@ proctype Request(byte i; byte cmd; mtype kind; bool quiet) { /* quiet: nothing g
 	:: else -> goto between
 	fi;
 
-takeover: /* it is committed before the handler runs */
+takeover: /* it is committed before the handler runs, and then the steps are read */
 #ifndef DM_LATE_TAKEOVER
-	send(Take, Running, fence, steps);
 	if
-	:: got == Ok -> d_step { fence = fence_of(Take, fence); got = 0 }
-	:: else -> goto out
+	:: d_step { put(Take, Running, fence, 0); commit(i, got) };
+		if
+		:: got == Ok -> d_step { fence = fence_of(Take, fence); got = 0 }
+		:: else -> goto out
+		fi
+	:: !quiet -> /* its answer is lost, and it is given back, maybe twice */
+		d_step { put(Take, Running, fence, 0); tx[i].st = Sent };
+		if
+		:: release(fence); if :: release(fence) :: true fi; goto out
+		:: goto died
+		fi
 	fi;
 #else
 	atomic { rollback(i) };
+#endif
+#ifndef DM_STEPS_OF_THE_LOOK
+	steps = (rec.attempts > 1 || rec.owner != i -> rec.steps : 0); /* a first attempt has none */
 #endif
 	if
 	:: has(steps, RESULT) -> steps = 0; goto behind
@@ -492,21 +527,28 @@ died:
 
 #define settleable (rec.st == Parked || (rec.st == Running && rec.lapsed && recovery(rec.cmd) == Park))
 
+#ifdef DM_SWEPT_EARLY
+#define may_sweep true
+#else
+#define under_way(i) (tx[i].st == Sent && tx[i].verb == Insert)
+#define may_sweep (!under_way(0) && !under_way(1) && !under_way(2))
+#endif
+
 proctype World() {
 end:
 	do
 	:: d_step { rec.st == Running && !rec.lapsed -> rec.lapsed = 1 }
 	:: d_step { window && unfinished && !calling[0] && !calling[1] && !calling[2] -> window = 0 }
 	/* Run parks what went on for too long (X-10). */
-	:: d_step { rec.st == Running && rec.lapsed && recovery(rec.cmd) == Resume && lock == 0 -> rec.st = Parked }
+	:: d_step { rec.st == Running && rec.lapsed && recovery(rec.cmd) == Resume && lock == 0 && row == 0 -> rec.st = Parked }
 	/* An operator or a reconciler settles: applied; or not applied, and the rows are undone. */
-	:: d_step { settleable && lock == 0 ->
+	:: d_step { settleable && lock == 0 && row == 0 ->
 		rec.st = Done; rec.answer = Operator; rec.fence++; rec.lapsed = 0; window = 0; keeper = OPERATOR; settled = 1; check() }
-	:: d_step { settleable && lock == 0 && charges == 0 ->
+	:: d_step { settleable && lock == 0 && row == 0 && charges == 0 ->
 		rec.st = Free; rec.fence++; rec.lapsed = 0; window = 0; keeper = OPERATOR; settled = 1; rowsA = 0; rowscmd = 0; check() }
-	/* The sweep drops a free record, and nothing is left of it. */
-	:: d_step { rec.st == Free && lock == 0 ->
-		rec.st = None; rec.cmd = 0; rec.owner = 0; rec.fence = 0; rec.steps = 0; rec.lapsed = 0; keeper = 0;
+	/* The sweep drops a free record, and nothing is left of it; not while an INSERT may be on its way. */
+	:: d_step { rec.st == Free && lock == 0 && may_sweep ->
+		rec.st = None; rec.cmd = 0; rec.owner = 0; rec.fence = 0; rec.attempts = 0; rec.steps = 0; rec.lapsed = 0; keeper = 0;
 		wrote[0] = 0; wrote[1] = 0; wrote[2] = 0 }
 	od
 }
