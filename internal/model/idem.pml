@@ -55,26 +55,19 @@ bool took[3], wrote[3], toldNothing[3], settled;
 
 /* ------------------------------------------------------------------------------------------------ what must hold */
 
-/* ONLY_ONCE: nothing else is asked. It shows what holds even so. */
-#ifdef ONLY_ONCE
-#define holds(x) skip
-#else
-#define holds(x) assert(x)
-#endif
-
 #define belongs(command) ((rec.st == Running || rec.st == Parked || (rec.st == Done && rec.answer != Refusal)) && rec.cmd == command)
 #define finished(command) (rec.st == Done && rec.answer == Handler && rec.cmd == command)
 
 inline check() {
 	assert(rowsA <= 1 && rowsB <= 1);                     /* rows at most once */
 	assert(charges <= 1);                                 /* the call at most once */
-	holds(!finished(1) || FIRST == Park || rowsA + rowsB == 2);  /* an answer has its rows */
-	holds(!finished(2) || OTHER == Park || rowsA + rowsB == 2);  /* an answer has its rows */
-	holds(!finished(1) || FIRST == Rollback || charges == 1);    /* an answer has its call */
-	holds(!finished(2) || OTHER == Rollback || charges == 1);    /* an answer has its call */
-	holds(rowsB == 0 || rec.st == Done);                         /* the last rows have their answer */
-	holds(rowsA == 0 || belongs(rowscmd));                       /* rows belong to a record of their command */
-	holds(charges == 0 || belongs(chargecmd) || settled)         /* a call belongs to a record of its command */
+	assert(!finished(1) || FIRST == Park || rowsA + rowsB == 2);  /* an answer has its rows */
+	assert(!finished(2) || OTHER == Park || rowsA + rowsB == 2);  /* an answer has its rows */
+	assert(!finished(1) || FIRST == Rollback || charges == 1);    /* an answer has its call */
+	assert(!finished(2) || OTHER == Rollback || charges == 1);    /* an answer has its call */
+	assert(rowsB == 0 || rec.st == Done);                         /* the last rows have their answer */
+	assert(rowsA == 0 || belongs(rowscmd));                       /* rows belong to a record of their command */
+	assert(charges == 0 || belongs(chargecmd) || settled)         /* a call belongs to a record of its command */
 }
 
 /* While a request's first segment is open, no other handler begins, and nobody else writes the record. At REPEATABLE READ,
@@ -83,7 +76,7 @@ inline check() {
 #define SECOND_LOOK
 #define alone_is(i) skip
 #else
-#define alone_is(i) holds((i == 0 || !tx[0].first) && (i == 1 || !tx[1].first) && (i == 2 || !tx[2].first))
+#define alone_is(i) assert((i == 0 || !tx[0].first) && (i == 1 || !tx[1].first) && (i == 2 || !tx[2].first))
 #endif
 
 /* ------------------------------------------------------------------------------------------------ the server */
@@ -145,10 +138,10 @@ inline commit(i, got) {
 	:: busy(i) -> got = Busy
 	:: !busy(i) && !decided_for(i) -> got = Lost
 	:: else ->
-		holds(!toldNothing[i]); /* what was told as "nothing was applied" is not applied later */
+		assert(!toldNothing[i]); /* what was told as "nothing was applied" is not applied later */
 		alone_is(i);            /* nobody writes the record under another one's first segment */
 		if
-		:: tx[i].verb == Update -> holds(keeper == i) /* a stale owner's writes are refused */
+		:: tx[i].verb == Update -> assert(keeper == i) /* a stale owner's writes are refused */
 		:: tx[i].verb == Take -> rec.fence = rec.fence + raises(Take); rec.attempts++; rec.owner = i; rec.lapsed = 0
 		:: tx[i].verb == Insert -> rec.fence = tx[i].fence + 1; rec.attempts = 1; rec.owner = i; rec.lapsed = 0; rec.cmd = tx[i].cmd;
 #ifndef DM_STEPS_KEPT
@@ -203,21 +196,21 @@ inline unsee() { s.st = 0; s.cmd = 0; s.fence = 0; s.steps = 0; s.lapsed = 0 }
 inline answer_repeat() {
 	if
 #ifdef DM_ANY_COMMAND
-	:: s.st == Done -> holds(rec.st == Done && rec.cmd == cmd)                    /* no answer of another command */
+	:: s.st == Done -> assert(rec.st == Done && rec.cmd == cmd)                    /* no answer of another command */
 #else
-	:: s.st == Done && s.cmd == cmd -> holds(rec.st == Done && rec.cmd == cmd)    /* no answer of another command */
+	:: s.st == Done && s.cmd == cmd -> assert(rec.st == Done && rec.cmd == cmd)    /* no answer of another command */
 	:: decides && s.cmd != cmd                                                    /* key_reused */
 #endif
 	:: s.cmd == cmd && (s.st == Parked || s.st == Running && s.lapsed && kind == Park) /* outcome_unknown */
 	:: s.st == None /* the free record was swept in between: a repeat finds none */
-	:: else -> holds(!quiet) /* in_flight: nothing is stuck when all is quiet */
+	:: else -> assert(!quiet) /* in_flight: nothing is stuck when all is quiet */
 	fi;
 	goto out
 }
 
 /* tell_nothing tells that nothing was applied. */
 inline tell_nothing() {
-	atomic { holds(!wrote[i]); /* "nothing was applied" is true */
+	atomic { assert(!wrote[i]); /* "nothing was applied" is true */
 		toldNothing[i] = (tx[i].st == Sent); goto out }
 }
 
@@ -306,7 +299,7 @@ inline own() {
 
 /* land is the call, as it arrives at the provider. */
 inline land() {
-	holds(took[i]); /* nobody calls before a commit of its own */
+	assert(took[i]); /* nobody calls before a commit of its own */
 	if
 	:: charges > 0 && (window || settled) /* deduplicated */
 	:: else -> charges++; chargecmd = cmd
@@ -335,7 +328,7 @@ proctype Request(byte i; byte cmd; mtype kind; bool quiet) { /* quiet: nothing g
 	atomic {
 		if
 		:: lock == 0 -> take_lock(i); tx[i].st = Open
-		:: else -> holds(!quiet); /* in_flight: nothing is stuck when all is quiet */
+		:: else -> assert(!quiet); /* in_flight: nothing is stuck when all is quiet */
 			unsee(); goto out
 		fi
 	};
@@ -361,7 +354,7 @@ proctype Request(byte i; byte cmd; mtype kind; bool quiet) { /* quiet: nothing g
 	if
 	:: !quiet -> /* 401, 5xx, NotApplied: nothing is recorded, and the key is free */
 #ifndef SECOND_LOOK
-		atomic { holds(rec.st == None || rec.st == Free); /* "the key is free" is true */
+		atomic { assert(rec.st == None || rec.st == Free); /* "the key is free" is true */
 			rollback(i); tell_nothing() }
 #else
 		d_step { rollback(i) };
@@ -369,7 +362,7 @@ proctype Request(byte i; byte cmd; mtype kind; bool quiet) { /* quiet: nothing g
 #ifndef DM_NO_SECOND_LOOK
 			see(); if :: decides -> answer_repeat() :: else unsee() fi;
 #endif
-			holds(rec.st != Done); /* "the key is free" is true */
+			assert(rec.st != Done); /* "the key is free" is true */
 			tell_nothing()
 		}
 #endif
@@ -395,7 +388,7 @@ proctype Request(byte i; byte cmd; mtype kind; bool quiet) { /* quiet: nothing g
 		steps = 0
 	fi;
 	if
-	:: got == Ok && kind == Rollback -> atomic { holds(finished(cmd) && rec.owner == i); goto out } /* who is told "created" has an answer on record */
+	:: got == Ok && kind == Rollback -> atomic { assert(finished(cmd) && rec.owner == i); goto out } /* who is told "created" has an answer on record */
 	:: got == Ok && kind == Resume -> d_step { fence = fence + 1; got = 0 }
 	:: got == Lost -> atomic { see(); answer_repeat() }
 	:: got == Absent -> tell_nothing()
@@ -476,7 +469,7 @@ behind: /* the segment behind the call */
 	if
 	:: send(Update, Done, fence, RESULT | B);
 		if
-		:: got == Ok -> atomic { holds(finished(cmd) && rec.owner == i); goto out } /* who is told "created" has an answer on record */
+		:: got == Ok -> atomic { assert(finished(cmd) && rec.owner == i); goto out } /* who is told "created" has an answer on record */
 		:: got == Lost -> goto out
 		:: else
 		fi
@@ -517,7 +510,7 @@ parking: /* the claim takes the lock in its own statement */
 
 out:
 	atomic {
-		holds(!result || has(rec.steps, RESULT) || !unfinished || rec.owner != i || rec.fence != fence); /* a process that lives loses no result */
+		assert(!result || has(rec.steps, RESULT) || !unfinished || rec.owner != i || rec.fence != fence); /* a process that lives loses no result */
 died:
 		ended[i] = 1; calling[i] = 0; took[i] = 0; wrote[i] = 0; got = 0; fence = 0; steps = 0; result = 0; unsee()
 	}
