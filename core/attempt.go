@@ -101,6 +101,7 @@ func (a *Attempt) Capture(w http.ResponseWriter) *Capture {
 		canStream: a.route.Recovery != Rollback, flushable: a.route.Streaming,
 		keyName: a.m.cfg.Header, key: a.admission.echo,
 	}
+	a.capture.foreign = misspelled(a.capture.header)
 	if a.steps != nil {
 		a.capture.durable = a.makeDurable
 	}

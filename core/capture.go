@@ -71,7 +71,8 @@ type Capture struct {
 	answer     Reply // the result: see reply
 	problem    Code  // of the problem that has replaced the answer
 
-	begun beginning // the headers when the answer began
+	begun   beginning // the headers when the answer began
+	foreign []string  // headers of outer middleware whose names are not canonical
 
 	keyName string // the echo of the key, on a streamed answer
 	key     []string
@@ -101,6 +102,7 @@ func (c *Capture) WriteHeader(status int) {
 	}
 	if c.status == 0 && status >= 200 {
 		c.status = status
+		c.canonicalize()
 		c.begun.note(c.header)
 	}
 }
@@ -248,6 +250,29 @@ func (c *Capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nil, nil, http.ErrNotSupported
 }
 
+// canonicalize gives the handler's headers their canonical names: a map of headers holds any spelling, and on the wire they
+// are the same. Those of outer middleware stay as they are.
+func (c *Capture) canonicalize() {
+	for _, name := range misspelled(c.header) {
+		if !slices.Contains(c.foreign, name) {
+			canonical := http.CanonicalHeaderKey(name)
+			c.header[canonical] = slices.Concat(c.header[canonical], c.header[name])
+			delete(c.header, name)
+		}
+	}
+}
+
+// misspelled returns the names of h that are not canonical, sorted.
+func misspelled(h http.Header) (names []string) {
+	for name := range h {
+		if http.CanonicalHeaderKey(name) != name {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // reply returns the captured answer as it goes to the client, with all headers that the handler added or changed. Unless
 // the answer is streaming, the handler has finished, and its headers become the reply's without a copy.
 func (c *Capture) reply() *Reply {
@@ -256,6 +281,7 @@ func (c *Capture) reply() *Reply {
 		return r
 	}
 	before := c.outer.Header()
+	c.canonicalize()
 	c.begun.restore(c.header)
 	r.Header, r.Body = c.header, c.body
 	if c.streaming {
@@ -265,10 +291,8 @@ func (c *Capture) reply() *Reply {
 		// off.
 		delete(r.Header, "Content-Length")
 	}
-	for name := range r.Header {
-		if isOurs(name) { // of the answer of a provider, say, that the handler passes on
-			delete(r.Header, name)
-		}
+	for _, name := range ours { // of the answer of a provider, say, that the handler passes on
+		delete(r.Header, name)
 	}
 	for name := range before {
 		if len(c.header[name]) == 0 {
@@ -352,6 +376,7 @@ func (m *Module) recorded(c *Capture, r *Reply) Answer {
 
 // headersOverflow reports whether the recorded headers make the answer larger than its cap.
 func (m *Module) headersOverflow(c *Capture) bool {
+	c.canonicalize()
 	before, size := c.outer.Header(), len(c.body)
 	for name, values := range c.header {
 		if m.replays[name] && !slices.Equal(before[name], values) {

@@ -3,7 +3,6 @@ package core
 import (
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/auth19/idem/core/wire"
 )
@@ -31,16 +30,8 @@ var (
 	resultNotApplied = []string{wire.ResultNotApplied}
 )
 
-// isOurs reports whether only this library may send a header, in whatever case its name is spelled: a map of headers holds
-// any spelling, and on the wire they are the same.
-func isOurs(name string) bool {
-	for _, ours := range [...]string{wire.HeaderReplayed, wire.HeaderResult, wire.HeaderProblem} {
-		if len(name) == len(ours) && strings.EqualFold(name, ours) {
-			return true
-		}
-	}
-	return false
-}
+// ours are the headers that only this library may send.
+var ours = [...]string{wire.HeaderReplayed, wire.HeaderResult, wire.HeaderProblem}
 
 // says reports whether the reply has this Idempotency-Result.
 func (r *Reply) says(result string) bool { return len(r.result) > 0 && r.result[0] == result }

@@ -182,7 +182,7 @@ func Run(t *testing.T, a Adapter) {
 		{"compression", compression},
 		{"no way around the capture", noWayAround},
 		{"streaming", streaming}, {"writes inside steps", writesInsideSteps}, {"client that does not read", clientThatDoesNotRead},
-		{"headers", headers},
+		{"headers", headers}, {"headers in any spelling", spelledHeaders}, {"location in any spelling", spelledLocation},
 		{"informational", informational},
 		{"relay breaks off", relayBreaksOff},
 		{"late writer", lateWriter},
