@@ -23,6 +23,10 @@ type Exchange interface {
 	// Kept returns copies of the body that the framework shows to handlers instead of the body. Most frameworks have none.
 	Kept() [][]byte
 
+	// StatusOf returns the status of an error that reading the body has ended with, if the framework, or a limit in front that
+	// has answered already, gives it one; else 0. A StatusCode method is known here.
+	StatusOf(err error) int
+
 	// Recycled returns a pointer to the value that the framework reuses for a later request; nil if it reuses nothing.
 	Recycled() any
 	// Overtaken reports whether the context already has the writer of another request's attempt. If so, it ends the chain.
@@ -79,7 +83,9 @@ func (m *Module) KeyGuard(x Exchange) error {
 		return nil
 	}
 	request := x.Request()
-	admitted, reply := m.Admit(request, x.Pattern(), x.Principal(), x.Kept()...)
+	v := m.visit(request, x.Pattern())
+	v.x = x
+	admitted, reply := v.admitApart(request, x.Principal(), x.Kept())
 	if !pass(x, request, admitted, reply) {
 		return nil
 	}
@@ -131,6 +137,7 @@ func (m *Module) reserve(x Exchange, request *http.Request) (reservation, bool) 
 		return reservation{}, false
 	}
 	reserved, reply := m.reserveContext(request, x.Pattern(), x.Recycled())
+	reserved.x = x
 	switch {
 	case reply == nil:
 		return reserved, true

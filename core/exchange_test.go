@@ -230,6 +230,7 @@ func (x *countedExchange) Request() *http.Request      { return x.r }
 func (x *countedExchange) SetRequest(r *http.Request)  { x.r = r }
 func (x *countedExchange) Writer() http.ResponseWriter { return x.w }
 func (x *countedExchange) Kept() [][]byte              { return nil }
+func (x *countedExchange) StatusOf(error) int          { return 0 }
 func (x *countedExchange) Recycled() any               { return nil }
 func (x *countedExchange) Answered() bool              { return false }
 func (x *countedExchange) Send(reply *core.Reply)      { _ = reply.WriteTo(x.w) }

@@ -82,6 +82,7 @@ type visit struct {
 	inside  bool // it is a request within an attempt
 
 	admission *admission // set by admit; if guard and interceptor are mounted separately, the request's context has it
+	x         Exchange   // nil: the request did not come through an adapter's guard
 }
 
 func (m *Module) visit(r *http.Request, pattern string) visit {
@@ -150,6 +151,11 @@ func (v *visit) refuseBecause(r *http.Request, p *Problem, reason error) *Reply 
 // the framework shows to the handler instead of the body: each must equal what Admit reads.
 func (m *Module) Admit(r *http.Request, pattern string, p Principal, kept ...[]byte) (*http.Request, *Reply) {
 	v := m.visit(r, pattern)
+	return v.admitApart(r, p, kept)
+}
+
+// admitApart is admit for an interceptor that is mounted separately.
+func (v *visit) admitApart(r *http.Request, p Principal, kept [][]byte) (*http.Request, *Reply) {
 	admitted, reply := v.admit(r, p, kept)
 	if a := v.admission; a != nil {
 		admitted = r.WithContext(a)
@@ -192,7 +198,7 @@ func (v *visit) admitCommand(a *admission, r *http.Request, kept [][]byte) *Prob
 	if problem := v.m.takeKey(a, r); problem != nil {
 		return problem
 	}
-	_, problem := v.m.takeCommand(a, r, kept)
+	_, problem := v.takeCommand(a, r, kept)
 	return problem
 }
 
@@ -216,11 +222,11 @@ func (m *Module) keyOf(r *http.Request, format KeyFormat) (string, *Problem) {
 }
 
 // takeCommand reads the body and hashes the command. It returns what it has read, even if it returns a problem.
-func (m *Module) takeCommand(a *admission, r *http.Request, kept [][]byte) ([]byte, *Problem) {
+func (v *visit) takeCommand(a *admission, r *http.Request, kept [][]byte) ([]byte, *Problem) {
 	if r.Form != nil || r.PostForm != nil || r.MultipartForm != nil {
 		return nil, readBefore()
 	}
-	body, problem := readBody(r, a.route.MaxBody)
+	body, problem := v.readBody(r, a.route.MaxBody)
 	if problem != nil {
 		if problem.Code == CodeBodyUnreadable {
 			problem = m.withRetry(problem) // it was lost on its way (C-8)
@@ -261,7 +267,7 @@ func secondGuard() *Problem {
 // readBody reads the whole body, which may have at most limit bytes (H-5). With a problem it returns what it has read. The
 // announced length is only a hint if outer middleware may have decoded the body. Otherwise a shorter body means that a part
 // of it was read before (O-6).
-func readBody(r *http.Request, limit int64) ([]byte, *Problem) {
+func (v *visit) readBody(r *http.Request, limit int64) ([]byte, *Problem) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, allLeft(r, 0)
 	}
@@ -279,7 +285,7 @@ func readBody(r *http.Request, limit int64) ([]byte, *Problem) {
 		case err == io.EOF:
 			return whole, allLeft(r, int64(len(whole)))
 		case err != nil:
-			return whole, unreadable(err)
+			return whole, v.unreadable(err)
 		case len(whole) == cap(whole):
 			arrived := int64(len(whole))
 			whole = slices.Grow(whole, int(min(expectedLeft(r, arrived), arrived)+1)) // at most as much as has arrived (H-9)
@@ -334,14 +340,31 @@ func readBefore() *Problem {
 }
 
 // unreadable is the problem of a body that could not be read to its end.
-func unreadable(err error) *Problem {
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge { // a cap of outer middleware
+func (v *visit) unreadable(err error) *Problem {
+	if v.statusOf(err) == http.StatusRequestEntityTooLarge { // a cap of outer middleware
 		return bodyTooLarge()
 	}
 	if errors.Is(err, http.ErrBodyReadAfterClose) {
 		return readBefore()
 	}
 	return NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was run")
+}
+
+// statusOf returns the status that an error of reading stands for; 0 for none.
+func (v *visit) statusOf(err error) int {
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return http.StatusRequestEntityTooLarge
+	}
+	if own, ok := errors.AsType[interface {
+		error
+		StatusCode() int
+	}](err); ok {
+		return own.StatusCode()
+	}
+	if v.x == nil {
+		return 0
+	}
+	return v.x.StatusOf(err)
 }
 
 func bodyTooLarge() *Problem {

@@ -73,7 +73,7 @@ func (v *visit) admitShadow(a *admission, r *http.Request, kept [][]byte) *http.
 	}
 	a.shadow = true
 	problem := m.takeKey(a, r)
-	read, bodyProblem := m.takeCommand(a, r, kept)
+	read, bodyProblem := v.takeCommand(a, r, kept)
 	a.unhashed = bodyProblem != nil
 	if problem = cmp.Or(problem, bodyProblem); problem != nil {
 		m.wouldRefuse(r, a.pattern, a.id, problem.Code)

@@ -1,6 +1,7 @@
 package echoidem
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -38,6 +39,14 @@ func (x *exchange) Principal() core.Principal {
 
 // Kept returns nothing: Echo shows the body itself.
 func (x *exchange) Kept() [][]byte { return nil }
+
+// StatusOf returns the code of an error of Echo: its BodyLimit ends a body of unknown length with one.
+func (x *exchange) StatusOf(err error) int {
+	if own, ok := errors.AsType[*echo.HTTPError](err); ok {
+		return own.Code
+	}
+	return 0
+}
 
 func (x *exchange) Overtaken() bool {
 	_, taken := x.c.Response().Writer.(*core.Capture)

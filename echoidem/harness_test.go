@@ -79,6 +79,7 @@ func newVersion() (e echotest.Echo) {
 				return a
 			},
 			SeesChangedMethods: true,
+			Limits:             map[string]adaptertest.Middleware{"Echo's BodyLimit": middleware.BodyLimit("1024B")},
 		},
 		HTTPError:  func(status int, message string) error { return echo.NewHTTPError(status, message) },
 		Idle:       echo.MiddlewareFunc(idle),

@@ -110,3 +110,28 @@ func readers() map[string]adaptertest.BodyReader {
 		"GetRawData":          before(func(c *gin.Context) { _, _ = c.GetRawData() }, "text/plain", adaptertest.Form, true),
 	}
 }
+
+// limit is a limit that answers as soon as the body is above it, as gin-contrib/size does.
+func limit(c *gin.Context) {
+	c.Request.Body = &limitedBody{c.Request.Body, c, 1 << 10}
+	c.Next()
+}
+
+type limitedBody struct {
+	io.ReadCloser
+	c    *gin.Context
+	left int
+}
+
+func (b *limitedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= n; b.left >= 0 {
+		return n, err
+	}
+	err = errors.New("HTTP request too large")
+	_ = b.c.Error(err)
+	b.c.Header("Connection", "close")
+	b.c.String(http.StatusRequestEntityTooLarge, "request too large")
+	b.c.Abort()
+	return 0, err
+}

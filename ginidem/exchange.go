@@ -46,6 +46,18 @@ func (x *exchange) Kept() [][]byte {
 	return nil
 }
 
+// StatusOf returns the status of an answer that is there: limits of Gin answer as soon as they are reached.
+func (x *exchange) StatusOf(error) int {
+	if refusedAlready(x.c.Writer) {
+		return x.c.Writer.Status()
+	}
+	return 0
+}
+
+func refusedAlready(w gin.ResponseWriter) bool {
+	return w.Written() && w.Status() >= http.StatusBadRequest
+}
+
 func (x *exchange) Overtaken() bool {
 	_, taken := x.c.Writer.(*writer)
 	if taken {
@@ -122,9 +134,12 @@ func (x *exchange) Sent(error) {
 	}
 }
 
-// send sends reply instead of running the handlers.
+// send sends reply instead of running the handlers, unless middleware has refused the request meanwhile.
 func send(c *gin.Context, reply *core.Reply) {
 	c.Abort()
+	if refusedAlready(c.Writer) {
+		return
+	}
 	_ = reply.WriteTo(c.Writer) // an error means that the connection is broken: nobody can be told
 	c.Writer.WriteHeaderNow()
 }

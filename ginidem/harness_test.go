@@ -66,6 +66,7 @@ func newAdapter() (a adaptertest.Adapter) {
 		EraseHandler: guard(ginidem.EraseHandler),
 		Answers:      answers,
 		Readers:      readers(),
+		Limits:       map[string]adaptertest.Middleware{"answering": gin.HandlerFunc(limit)},
 		Panics: map[string]adaptertest.Panic{
 			"Gin's recovery": {Recovery: recovery, Value: "boom", Status: http.StatusInternalServerError},
 			"Gin's custom recovery": {Recovery: gin.CustomRecoveryWithWriter(nil, func(c *gin.Context, v any) {

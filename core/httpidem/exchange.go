@@ -31,6 +31,9 @@ func (x *exchange) Principal() core.Principal {
 // Kept returns nothing: net/http shows the body itself.
 func (x *exchange) Kept() [][]byte { return nil }
 
+// StatusOf returns 0: errors of net/http have no status.
+func (x *exchange) StatusOf(error) int { return 0 }
+
 func (x *exchange) Overtaken() bool { return false }
 
 func (x *exchange) Send(reply *core.Reply) { send(x.w, reply) }

@@ -29,6 +29,7 @@ func (x *exchange) Request() *http.Request      { return x.r }
 func (x *exchange) SetRequest(r *http.Request)  { x.r = r }
 func (x *exchange) Writer() http.ResponseWriter { return x.w }
 func (x *exchange) Kept() [][]byte              { return nil }
+func (x *exchange) StatusOf(error) int          { return 0 }
 func (x *exchange) Recycled() any               { return nil }
 func (x *exchange) Overtaken() bool             { return false }
 func (x *exchange) Send(reply *core.Reply)      { _ = reply.WriteTo(x.w) }

@@ -37,6 +37,9 @@ func (x *exchange) Principal() core.Principal {
 // Kept returns nothing: Echo shows the body itself.
 func (x *exchange) Kept() [][]byte { return nil }
 
+// StatusOf returns 0: the errors of Echo have a StatusCode method.
+func (x *exchange) StatusOf(error) int { return 0 }
+
 func (x *exchange) Overtaken() bool {
 	own, err := echo.UnwrapResponse(x.c.Response())
 	if err != nil {

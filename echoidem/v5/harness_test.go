@@ -72,6 +72,7 @@ func newVersion() (e echotest.Echo) {
 			},
 			RendersBehindGzip:  true,
 			SeesChangedMethods: true,
+			Limits:             map[string]adaptertest.Middleware{"Echo's BodyLimit": middleware.BodyLimit(1 << 10)},
 		},
 		HTTPError:  func(status int, message string) error { return echo.NewHTTPError(status, message) },
 		Idle:       echo.MiddlewareFunc(func(next echo.HandlerFunc) echo.HandlerFunc { return next }),

@@ -46,6 +46,7 @@ type Adapter struct {
 
 	Answers  func(t testing.TB) map[string]Handler // the ways of its own in which handlers answer or fail
 	Readers  map[string]BodyReader                 // its ways to read the body in front of the guards
+	Limits   map[string]Middleware                 // its middleware that takes bodies of 1 KiB at most
 	Gzips    map[string]Middleware                 // its middleware that compresses
 	Panics   map[string]Panic                      // what its own recovery makes of a panic
 	Timeouts map[string]Timeout                    // its own timeout middleware; it must time out by itself
@@ -163,6 +164,7 @@ func Run(t *testing.T, a Adapter) {
 		{"principal is looked up once", principalOnce},
 		{"misconfigured", misconfigured},
 		{"body", bodyIsWhole}, {"body that was read before", bodyReadBefore},
+		{"limits in front", limitsInFront}, {"limit around the app", limitAroundTheApp},
 		{"two shops and one key", twoShopsAndOneKey},
 		{"custom methods", customMethods},
 		{"pass through", passThrough},
