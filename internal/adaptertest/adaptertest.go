@@ -165,7 +165,7 @@ func Run(t *testing.T, a Adapter) {
 		{"misconfigured", misconfigured},
 		{"body", bodyIsWhole}, {"body that was read before", bodyReadBefore},
 		{"limits in front", limitsInFront}, {"limit around the app", limitAroundTheApp},
-		{"two shops and one key", twoShopsAndOneKey},
+		{"two shops and one key", twoShopsAndOneKey}, {"respelled paths", respelledPaths},
 		{"custom methods", customMethods},
 		{"pass through", passThrough},
 		{"in front of the router", inFrontOfTheRouter},

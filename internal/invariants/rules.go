@@ -52,7 +52,7 @@ var contract = []chapter{
 		{id: "S-6", says: "Operators' roles are bound to an issuer; an id that stands for nobody is no principal."},
 	}},
 	{"H. The command hash", []rule{
-		{id: "H-1", says: "SHA-256 over method, concrete path, query, media type, body, and the headers a policy names."},
+		{id: "H-1", says: "SHA-256 over method, concrete path, query, media type, body, and the headers a policy names; spelling does not count."},
 		{id: "H-2", says: "JSON is compared by meaning: member order and white space do not count, every digit does."},
 		{id: "H-3", says: "Other bodies are compared byte for byte, multipart without its boundary."},
 		{id: "H-4", says: "A repeat is hashed in the record's version; an unknown version is 503."},

@@ -22,7 +22,7 @@ import (
 // Command is what a key was sent for: everything in a request that decides what the handler does (H-1).
 type Command struct {
 	Method      string
-	path        string // concrete and escaped, not the router's pattern
+	path        string // concrete and as it was sent, not the router's pattern
 	rawQuery    string
 	contentType string
 	headers     []namedHeader // further headers that belong to the command, by the route's policy
@@ -33,7 +33,7 @@ type Command struct {
 // Of is the command of a request whose whole body has been read. headers are the names of those that belong to it.
 func Of(r *http.Request, headers []string, body []byte) Command {
 	return Command{
-		Method: r.Method, path: r.URL.EscapedPath(), rawQuery: r.URL.RawQuery, contentType: r.Header.Get("Content-Type"),
+		Method: r.Method, path: pathOf(r.URL), rawQuery: r.URL.RawQuery, contentType: r.Header.Get("Content-Type"),
 		headers: headersOf(r, headers), trailers: allHeaders(r.Trailer), Body: body,
 	}
 }
@@ -100,7 +100,7 @@ func (c Command) Hash(version int16) (store.CommandHash, error) {
 
 // hashV1 is SHA-256 over these fields. Each field follows its length, and each list follows the number of its fields:
 //
-//	"command/1", method, path, query
+//	"command/1", method, canonical path, canonical query
 //	media type, [name and value of each of its parameters, by name]
 //	number of headers, and of each, by name: name, [lines]
 //	number of trailers, and of each, by name: name, [lines]
@@ -124,7 +124,7 @@ func (c Command) hashV1() [sha256.Size]byte {
 
 	head := appendField(w.head[:0], "command/1")
 	head = appendField(head, c.Method)
-	head = appendField(head, c.path)
+	head = appendField(head, canonicalPath(c.path))
 	head = appendField(head, canonicalQuery(c.rawQuery))
 	head = appendField(head, mediaType)
 	head = appendCount(head, 2*len(parameters))

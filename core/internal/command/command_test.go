@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/auth19/idem/core/store"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 func hashOf(t testing.TB, c Command) store.CommandHash {
@@ -125,6 +127,34 @@ func TestHashQuery(t *testing.T) {
 	require.NotEqual(t, hash("a=1"), hash("a=1&b="))
 	require.NotEqual(t, hash("a=1"), hash("A=1"))
 	require.NotEqual(t, hash("a=1;b=2"), hash("b=2;a=1"), "what cannot be parsed is compared as it came")
+}
+
+// Of the spellings of one path that reach a handler, none counts: what proxies escape, what a raw client does not, and an
+// escaped path that middleware has left behind.
+//
+// CONTRACT H-1
+func TestHashPath(t *testing.T) {
+	hash := func(path, raw string) store.CommandHash {
+		return hashOf(t, Of(&http.Request{Method: "POST", URL: &url.URL{Path: path, RawPath: raw}}, nil, nil))
+	}
+	same := hash("/a~/é{%/", "/%61%7e/%c3%A9%7b%25/")
+	require.Equal(t, same, hash("/a~/é{%/", ""))
+	require.Equal(t, same, hash("/a~/é{%/", "/a~/é{%25/"), "a raw client")
+	require.Equal(t, same, hash("/a~/é{%/", "/v1/a~/"), "rewritten")
+	require.NotEqual(t, hash("/a/b", ""), hash("/a/b", "/a%2Fb"))
+	require.NotEqual(t, hash("/a/b{", "/a/b{"), hash("/a/b{", "/a%2Fb{"))
+	require.NotEqual(t, hash("/a", ""), hash("/a/", ""))
+	require.NotEqual(t, hash("/a/b", ""), hash("/a//b", ""))
+	require.NotEqual(t, hash("/a/b", ""), hash("/a/./b", ""))
+	require.NotEqual(t, hash("/%41", ""), hash("/A", ""))
+	rapid.Check(t, func(t *rapid.T) {
+		one := rapid.StringMatching(`(/|%2F|%2f|~|%7E|%7e|a|%61|;|%3B|é|%C3%A9|%25|%2561){0,6}`).Draw(t, "one")
+		other := rapid.StringMatching(`(/|%2F|%2f|~|%7E|%7e|a|%61|;|%3B|é|%C3%A9|%25|%2561){0,6}`).Draw(t, "other")
+		meaning := strings.NewReplacer("%2f", "%2F", "%7E", "~", "%7e", "~", "%61", "a", "é", "%C3%A9").Replace
+		if same := meaning(one) == meaning(other); same != (canonicalPath(one) == canonicalPath(other)) {
+			t.Fatalf("%q and %q: %v", one, other, same)
+		}
+	})
 }
 
 // CONTRACT H-1
