@@ -52,11 +52,11 @@ var contract = []chapter{
 		{id: "S-6", says: "Operators' roles are bound to an issuer; an id that stands for nobody is no principal."},
 	}},
 	{"H. The command hash", []rule{
-		{id: "H-1", says: "SHA-256 over method, concrete path, query, media type, body, and the headers a policy names; spelling does not count."},
+		{id: "H-1", says: "SHA-256 over method, concrete path (by RFC 3986), query, media type, body, and the headers a policy names."},
 		{id: "H-2", says: "JSON is compared by meaning: member order and white space do not count, every digit does."},
 		{id: "H-3", says: "Other bodies are compared byte for byte, multipart without its boundary."},
 		{id: "H-4", says: "A repeat is hashed in the record's version; an unknown version is 503."},
-		{id: "H-5", says: "The handler reads the body as it came; above the cap 413; a truncated body makes no claim."},
+		{id: "H-5", says: "The handler reads the body as it came; above the cap, or a limit in front, 413; a truncated body makes no claim."},
 		{id: "H-6", says: "Members whose names fold together keep their order in the hash; parts of a multipart body are capped."},
 		{id: "H-7", says: "The host belongs to the command only if the policy names it."},
 		{id: "H-8", says: "Parameters of the media type (but for the boundary and UTF-8) and trailers belong to the command."},
@@ -75,7 +75,7 @@ var contract = []chapter{
 	{"R. Recording the answer", []rule{
 		{id: "R-1", says: "Recorded is what the client saw, rendered errors included."},
 		{id: "R-2", says: "The answer leaves only after it is recorded; in doubt 503 commit_unconfirmed."},
-		{id: "R-3", says: "Headers are recorded through an allowlist."},
+		{id: "R-3", says: "Headers are recorded through an allowlist, in any spelling of the name."},
 		{id: "R-4", says: "Rollback sends no byte before COMMIT; elsewhere large answers are recorded in part."},
 		{id: "R-5", says: "Recording survives the client going away; the attempt has its own deadline."},
 		{id: "R-6", says: "Only proof that nothing was applied frees a key."},
