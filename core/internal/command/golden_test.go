@@ -48,6 +48,9 @@ func TestGoldenCommandHashes(t *testing.T) {
 			Method: "POST", path: "/v1/payments", contentType: "application/json",
 			Body: []byte(`{"ä":4,"Key":1,"Ä":5,"\u212aEY":2,"key":3}`),
 		}, "bbbada9d2c032b41a1990f132805ea2c6a25adb8c39f5875e01b990195fc24be"},
+		{"a path in another spelling", Command{
+			Method: "POST", path: "/v1/caf%c3%A9/%7e%61%2fb//{;x=%21", contentType: "text/plain", Body: []byte("1"),
+		}, "0ef879bda7ccc356013a34e1621c862417ad4dda9f1b0b8b0a7f853e0e1c905a"},
 		{"multipart", Command{
 			Method: "POST", path: "/v1/files", contentType: "multipart/form-data; boundary=xyz",
 			Body: []byte("--xyz\r\ncontent-disposition: form-data; name=\"a\"\r\n\r\n1\r\n" +
