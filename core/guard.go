@@ -229,7 +229,7 @@ func (v *visit) takeCommand(a *admission, r *http.Request, kept [][]byte) ([]byt
 	body, problem := v.readBody(r, a.route.MaxBody)
 	if problem != nil {
 		if problem.Code == CodeBodyUnreadable {
-			problem = m.withRetry(problem) // it was lost on its way (C-8)
+			problem = v.m.withRetry(problem) // it was lost on its way (C-8)
 		}
 		return body, problem
 	}
