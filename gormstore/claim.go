@@ -278,13 +278,10 @@ func (s *Store) InFlight(ctx context.Context, id store.ID) (bool, error) {
 	if s.db.Dialect == txn.SQLite {
 		return false, ctx.Err()
 	}
-	var taken, standby bool
+	var taken bool
 	err := s.db.OnPool(ctx, func(q txn.Querier) error {
-		return s.db.QueryRow(ctx, q, held, txn.LockHalves(id)...).Scan(&taken, &standby)
+		return s.db.QueryRow(ctx, q, held, txn.LockHalves(id)...).Scan(&taken)
 	})
-	if err == nil && standby {
-		err = errors.New("idem: gormstore: the server is a standby, where the locks of the primary cannot be seen")
-	}
 	return taken, err
 }
 

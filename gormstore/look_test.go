@@ -23,6 +23,7 @@ func TestNoReplayWhereNothingCanBeWritten(t *testing.T) {
 	became := openPostgres(t, url, 2) // after the store has found that the server will do
 	readOnly := newStore(t, became)
 	require.NoError(t, readOnly.Validate(t.Context()))
+	execute(t, db, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$")
 	onAll(t, became, 2, "SET default_transaction_read_only = on")
 	for range 2 { // the second time it has seen the key
 		require.ErrorContains(t, err2(readOnly.Claim(t.Context(), again(c))), "25006")

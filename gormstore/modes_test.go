@@ -132,9 +132,9 @@ func TestPluginsOfTheApp(t *testing.T) {
 	})
 }
 
-// A server that takes no writes is one that is not available.
+// A server that takes no writes is one that is not available, and it does not say that a key is free either.
 //
-// CONTRACT F-1
+// CONTRACT F-1, F-8
 func TestReadOnlyServer(t *testing.T) {
 	t.Parallel()
 	url := migratedURL(t)
@@ -148,7 +148,9 @@ func TestReadOnlyServer(t *testing.T) {
 		require.Error(t, err)
 		require.Nil(t, tx)
 		require.Zero(t, claimed)
-		requireNothing(t, st, c)
+		_, err = st.Find(t.Context(), c.ID)
+		require.ErrorContains(t, err, "takes no writes")
+		requireNothing(t, newStore(t, openPostgres(t, url, 2)), c)
 	}
 }
 

@@ -55,6 +55,7 @@ func (s *Store) List(ctx context.Context, query store.Query) (recs []store.Recor
 		if err != nil {
 			return err
 		}
+		recs = nil
 		return s.db.Each(ctx, q, name, func(scan func(...any) error) error {
 			var now txn.Instant
 			var row recordScan
@@ -108,21 +109,14 @@ func notNull(b []byte) []byte { return append([]byte{}, b...) }
 // reading runs fn in a transaction that reads. On PostgreSQL it reads at read committed: it must not make claims fail to
 // serialize. Nothing is compiled.
 func (s *Store) reading(ctx context.Context, fn func(q txn.Querier) error) error {
-	opts := &sql.TxOptions{ReadOnly: true}
-	if s.db.Dialect == txn.Postgres {
-		opts.Isolation = sql.LevelReadCommitted
-	}
-	tx, err := s.db.Pool.BeginTx(ctx, opts)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
-	if s.db.Dialect == txn.Postgres {
-		if _, err := s.db.Exec(ctx, tx, withoutJIT); err != nil {
-			return err
+	return s.db.Reading(ctx, func(q txn.Querier) error {
+		if s.db.Dialect == txn.Postgres {
+			if _, err := s.db.Exec(ctx, q, withoutJIT); err != nil {
+				return err
+			}
 		}
-	}
-	return fn(tx)
+		return fn(q)
+	})
 }
 
 // CountOpen implements [store.Operations]. It reads at most limit entries of an index, and takes a slot as claims do.
@@ -144,6 +138,7 @@ func (s *Store) Count(ctx context.Context, query store.Query) (counts []store.Co
 		if err != nil {
 			return err
 		}
+		counts = nil
 		return s.db.Each(ctx, q, count, func(scan func(...any) error) error {
 			var c store.Count
 			var now, oldest txn.Instant
@@ -164,6 +159,7 @@ func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps 
 		if err != nil {
 			return err
 		}
+		steps = nil
 		return s.db.Each(ctx, q, openSteps, func(scan func(...any) error) error {
 			var id []byte
 			var step store.OpenStep
@@ -186,6 +182,7 @@ func (s *Store) Near(ctx context.Context, within []byte, n store.Near, limit int
 // ids runs a statement that returns ids, each once.
 func (s *Store) ids(ctx context.Context, name txn.Statement, args ...any) (ids []store.ID, err error) {
 	err = s.reading(ctx, func(q txn.Querier) error {
+		ids = nil
 		return s.db.Each(ctx, q, name, func(scan func(...any) error) error {
 			var raw []byte
 			if err := scan(&raw); err != nil {
@@ -230,6 +227,7 @@ func (s *Store) LastAnswered(ctx context.Context, within []byte, method, route s
 // settlements runs a statement that returns settlements.
 func (s *Store) settlements(ctx context.Context, name txn.Statement, args ...any) (all []store.SettledOperation, err error) {
 	err = s.reading(ctx, func(q txn.Querier) error {
+		all = nil
 		return s.db.Each(ctx, q, name, func(scan func(...any) error) error {
 			var r store.SettledOperation
 			var at txn.Instant

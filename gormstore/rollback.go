@@ -105,7 +105,7 @@ func (s *Store) begin(ctx context.Context, c store.Claim) (t *txn.Tx, open *sql.
 	}
 	defer func() {
 		if t == nil && open == nil {
-			txn.Rollback(own)
+			txn.Undo(own, err)
 		}
 	}()
 	if s.db.Dialect == txn.SQLite {
@@ -118,10 +118,6 @@ func (s *Store) begin(ctx context.Context, c store.Claim) (t *txn.Tx, open *sql.
 	}
 	return t, open, claimed, err
 }
-
-// errReadOnly: the handler's rows and the answer could not be written.
-var errReadOnly = errors.New("idem: gormstore: the server takes no writes: it is a standby, or its transactions are " +
-	"read-only by default (25006)")
 
 // lookedAt is what the first message of an attempt reads, in one piece of memory with what the attempt will write.
 type lookedAt struct {
@@ -160,7 +156,7 @@ func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, claim store.Clai
 	var seen store.Record
 	switch {
 	case now.IsZero():
-		return nil, lock.Bool, store.Claimed{}, errReadOnly
+		return nil, lock.Bool, store.Claimed{}, txn.ErrNoWrites
 	case there:
 		seen, err = s.thereIs(ctx, scan, l.at)
 		if err != nil || !takeable(seen, claim) {

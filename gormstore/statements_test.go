@@ -107,12 +107,13 @@ func TestStatements(t *testing.T) {
 	})
 }
 
-// requireStatements compares statements by how they begin.
+// requireStatements compares statements by how they begin, without what is put around a question (F-8).
 func requireStatements(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	require.Len(t, got, len(want), "%q", got)
 	for i := range want {
-		require.True(t, strings.HasPrefix(got[i], want[i]), "statement %d is %q, not %q", i+1, got[i], want[i])
+		sent := strings.TrimPrefix(got[i], "SELECT answer.* FROM (")
+		require.True(t, strings.HasPrefix(sent, want[i]), "statement %d is %q, not %q", i+1, got[i], want[i])
 	}
 }
 

@@ -125,7 +125,7 @@ func (j *Journal) Begin(ctx context.Context, e intents.Entry) (intents.Entry, er
 // Find implements [intents.Journal].
 func (j *Journal) Find(ctx context.Context, intent string) (intents.Entry, bool, error) {
 	var found intentRow
-	err := found.scan(j.db.QueryRow(ctx, j.db.Pool, findIntent, intent).Scan)
+	err := j.db.OnPool(ctx, func(q txn.Querier) error { return found.scan(j.db.QueryRow(ctx, q, findIntent, intent).Scan) })
 	if !errors.Is(err, sql.ErrNoRows) {
 		return found.Entry, err == nil, explained(err)
 	}
@@ -147,12 +147,15 @@ func (j *Journal) End(ctx context.Context, intent string) error {
 // Pending lists the intents without a definite answer, sorted by name. A restarted caller has to send these, perhaps
 // again, with requests that it makes from its own rows. after is the last name of the page before, "" for the first page.
 func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries []intents.Entry, err error) {
-	err = j.db.Each(ctx, j.db.Pool, pendingIntents, func(scan func(...any) error) error {
-		var row intentRow
-		err := row.scan(scan)
-		entries = append(entries, row.Entry)
-		return err
-	}, after, limit)
+	err = j.db.OnPool(ctx, func(q txn.Querier) error {
+		entries = nil
+		return j.db.Each(ctx, q, pendingIntents, func(scan func(...any) error) error {
+			var row intentRow
+			err := row.scan(scan)
+			entries = append(entries, row.Entry)
+			return err
+		}, after, limit)
+	})
 	return entries, explained(err)
 }
 

@@ -33,10 +33,20 @@ func again(ctx context.Context, most time.Duration, fn func(try int) (done bool)
 	}
 }
 
-// Retry runs fn again after a serialization failure or a deadlock.
+// otherServers is how often fn of Retry is run again because the server took no writes. Each time a connection is closed: see
+// giveBack. There may be no other server, and all requests would open connections.
+const otherServers = 2
+
+// Retry runs fn again after a serialization failure or a deadlock, and over another connection where the server took no
+// writes.
 func Retry(ctx context.Context, fn func() error) (err error) {
+	others := 0
 	again(ctx, short, func(try int) bool {
 		err = fn()
+		if takesNoWrites(err) {
+			others++
+			return others > otherServers
+		}
 		return err == nil || try == MaxTries-1 || !IsConflict(err)
 	})
 	return err

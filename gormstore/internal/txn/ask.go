@@ -2,8 +2,7 @@ package txn
 
 import (
 	"context"
-
-	"github.com/jackc/pgx/v5/pgconn"
+	"database/sql"
 )
 
 // AskAlone is Ask for one statement that only reads, over any connection of the pool. Where a connection turns out to be
@@ -14,17 +13,12 @@ func (d *Database) AskAlone(ctx context.Context, name Statement, row []any, args
 	})
 }
 
-// AskOn is Ask for one statement on q. As database/sql does, it takes another connection of the pool where nothing was
-// sent over the first. by is among what a statement returns that writes; nil for others.
+// AskOn is Ask for one statement on q. by is among what a statement returns that writes; nil for others.
 func (d *Database) AskOn(ctx context.Context, q Querier, name Statement, by *Server, row []any, args ...any) error {
 	if q != Querier(d.Pool) {
 		return withoutRow(d.QueryRow(ctx, q, name, args...).Scan(row...))
 	}
-	for again := true; ; again = false {
-		own, err := d.Pool.Conn(ctx)
-		if err != nil {
-			return err
-		}
+	return d.onConn(ctx, func(own *sql.Conn) error {
 		only, err := d.CallOf(ctx, own, name, row, args...)
 		if err == nil {
 			err = Ask(ctx, own, only)
@@ -32,9 +26,6 @@ func (d *Database) AskOn(ctx context.Context, q Querier, name Statement, by *Ser
 		if by != nil { // before the connection has another user
 			by.warned = d.Notices.Warned(by.PID)
 		}
-		_ = own.Close()
-		if !again || !pgconn.SafeToRetry(err) {
-			return err
-		}
-	}
+		return err
+	})
 }

@@ -167,11 +167,9 @@ func (t *Tx) Look(ctx context.Context) (committed, certain bool) {
 	err := d.InTx(ctx, func(q Querier) (err error) {
 		locked := true // SQLite: this process holds the writer
 		if d.Dialect == Postgres {
-			var standby bool
-			if err := d.QueryRow(ctx, q, tryLock, t.Entry.Lock()).Scan(&locked, &standby, &started); err != nil {
+			if err := d.QueryRow(ctx, q, tryLock, t.Entry.Lock()).Scan(&locked, &started); err != nil {
 				return err
 			}
-			locked = locked && !standby
 		}
 		committed, err = t.Entry.Committed(ctx, q)
 		certain = locked

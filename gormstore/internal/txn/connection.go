@@ -34,6 +34,25 @@ func Discard(c *sql.Conn) {
 	_ = c.Close()
 }
 
+// giveBack gives a connection back whose last statement has ended with err, for good where its server takes no writes: the
+// pool would hand it out again, before others that lead to the primary.
+func giveBack(own *sql.Conn, err error) {
+	if takesNoWrites(err) {
+		Discard(own)
+		return
+	}
+	_ = own.Close()
+}
+
+// Undo ends a transaction whose last statement has ended with err, as Rollback and giveBack do.
+func Undo(own *sql.Conn, err error) {
+	if takesNoWrites(err) {
+		Discard(own)
+		return
+	}
+	Rollback(own)
+}
+
 // Guarded is a connection with the library's own guard around it.
 type Guarded interface{ BelowGuard() driver.Conn }
 

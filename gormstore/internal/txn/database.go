@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/gormstore/internal/sqltext"
@@ -208,37 +210,66 @@ func (d *Database) InTx(ctx context.Context, fn func(q Querier) error) error {
 }
 
 // transact is InTx without a retry, for a caller that has SQLite's writer already.
-func (d *Database) transact(ctx context.Context, fn func(q Querier) error) error {
-	own, tx, err := d.beginOn(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = own.Close() }()
-	defer func() { _ = tx.Rollback() }() // does nothing after a commit
-	if err := fn(tx); err != nil {
-		return err
-	}
-	warned := d.Notices.Expect(backend(own))
-	if err := tx.Commit(); err != nil || !warned() {
-		return err
-	}
-	return d.confirmOn(ctx, own, time.Time{}) // an operator has cancelled the wait for the standby
+func (d *Database) transact(ctx context.Context, fn func(q Querier) error) (err error) {
+	var unconfirmed error
+	err = d.onConn(ctx, func(own *sql.Conn) error {
+		tx, err := own.BeginTx(ctx, d.Dialect.TxOptions())
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }() // does nothing after a commit
+		if err := fn(tx); err != nil {
+			return err
+		}
+		warned := d.Notices.Expect(backend(own))
+		if err := tx.Commit(); err != nil || !warned() {
+			return err
+		}
+		unconfirmed = d.confirmOn(ctx, own, time.Time{}) // an operator has cancelled the wait for the standby
+		return nil
+	})
+	return cmp.Or(err, unconfirmed)
 }
 
-// beginOn begins a transaction, and returns its connection too. As the pool does, it tries another connection where one has
-// broken while nobody used it.
-func (d *Database) beginOn(ctx context.Context) (own *sql.Conn, tx *sql.Tx, err error) {
-	for range MaxTries {
-		if own, err = d.Pool.Conn(ctx); err != nil {
-			return nil, nil, err
+// Reading runs fn in a transaction that is rolled back. On PostgreSQL that could write: otherwise it could not be told from
+// one of a standby.
+func (d *Database) Reading(ctx context.Context, fn func(q Querier) error) error {
+	opts := &sql.TxOptions{ReadOnly: true}
+	if d.Dialect == Postgres {
+		opts = d.Dialect.TxOptions()
+	}
+	return Retry(ctx, func() error {
+		return d.onConn(ctx, func(own *sql.Conn) error {
+			tx, err := own.BeginTx(ctx, opts)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = tx.Rollback() }()
+			return fn(tx)
+		})
+	})
+}
+
+// over runs fn on q. On PostgreSQL's pool it runs fn on one connection of it: see onConn.
+func (d *Database) over(ctx context.Context, q Querier, fn func(q Querier) error) error {
+	if q != Querier(d.Pool) || d.Dialect == SQLite {
+		return fn(q)
+	}
+	return d.onConn(ctx, func(own *sql.Conn) error { return fn(own) })
+}
+
+// onConn runs fn on a connection of the pool. As the pool does, it runs fn on another one where one has broken while nobody
+// used it.
+func (d *Database) onConn(ctx context.Context, fn func(own *sql.Conn) error) error {
+	for try := 1; ; try++ {
+		own, err := d.Pool.Conn(ctx)
+		if err != nil {
+			return err
 		}
-		if tx, err = own.BeginTx(ctx, d.Dialect.TxOptions()); err == nil {
-			return own, tx, nil
-		}
-		_ = own.Close()
-		if !errors.Is(err, driver.ErrBadConn) {
-			break
+		err = fn(own)
+		giveBack(own, err)
+		if try == MaxTries || !errors.Is(err, driver.ErrBadConn) && !pgconn.SafeToRetry(err) {
+			return err
 		}
 	}
-	return nil, nil, err
 }

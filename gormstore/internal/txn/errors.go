@@ -26,6 +26,18 @@ func SQLState(err error) string {
 // IsConflict reports a failure that another try of the same transaction may not have: serialization, deadlock.
 func IsConflict(err error) bool { return strings.HasPrefix(SQLState(err), "40") }
 
+// ErrNoWrites: nothing can be written on this server, and so it is not believed either (F-8). A standby may be behind.
+var ErrNoWrites = errors.New("idem: gormstore: " + noWrites + " (25006)")
+
+// takesNoWrites reports that a server has refused a statement because it takes no writes: ErrNoWrites, class 25006, or the
+// failed question of onlyFromWriter. The statement had no effect.
+func takesNoWrites(err error) bool {
+	const readOnlyTransaction, notABoolean = "25006", "22P02"
+	state := SQLState(err)
+	return errors.Is(err, ErrNoWrites) || state == readOnlyTransaction ||
+		state == notABoolean && strings.Contains(err.Error(), noWrites)
+}
+
 // isRetryable reports the failures after which the whole command may be repeated as it was: class 40, lock not
 // available, operator intervention, a transaction that the server has ended because it did nothing or took too long.
 func isRetryable(err error) bool {

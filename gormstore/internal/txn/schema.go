@@ -61,7 +61,7 @@ type Schemas []onPath
 // SearchPath reads the schemas of the search path as it is configured: as RESET would set it, whatever search path or role
 // the app has set on the connection. The other schemas of the database that have the tables follow.
 func SearchPath(ctx context.Context, q Querier) (Schemas, error) {
-	rows, err := q.QueryContext(ctx, configuredPath)
+	rows, err := q.QueryContext(ctx, onlyFromWriter(configuredPath))
 	if err != nil {
 		return nil, err
 	}

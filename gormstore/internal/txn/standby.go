@@ -19,12 +19,9 @@ func (d *Database) Confirm(ctx context.Context, started time.Time) error {
 	if d.Dialect == SQLite {
 		return nil
 	}
-	own, err := d.Pool.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = own.Close() }()
-	return d.confirmOn(ctx, own, started)
+	return Retry(ctx, func() error {
+		return d.onConn(ctx, func(own *sql.Conn) error { return d.confirmOn(ctx, own, started) })
+	})
 }
 
 // confirmOn is Confirm over one connection.

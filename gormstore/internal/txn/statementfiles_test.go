@@ -129,6 +129,7 @@ func TestStatementsOfPostgreSQLAgree(t *testing.T) {
 	require.NoError(t, err)
 	mark := strings.Join(strings.Fields(texts[begun]), " ")
 	completes := strings.Join(strings.Fields(texts["complete"]), " ")
+	which := strings.TrimPrefix(strings.Join(strings.Fields(texts["whichDatabase"]), " "), "SELECT answer.* FROM (SELECT ")
 	phrases := []struct {
 		text string
 		in   []Statement
@@ -151,7 +152,7 @@ func TestStatementsOfPostgreSQLAgree(t *testing.T) {
 			"r.method, r.route, r.hash_version, r.command_hash, r.created_at, r.lease_until, r.deadline_at, r.expires_at, " +
 			"r.purge_at, r.status, r.partial, r.answer_encoding, r.headers, r.body, r.attempts, r.timed, r.traceparent",
 			[]Statement{"claimKey", "lookFirst", "look", "find", List}},
-		{strings.TrimPrefix(strings.Join(strings.Fields(texts["whichDatabase"]), " "), "SELECT "), []Statement{"planIntent", "doneIntent"}},
+		{which[:strings.Index(which, ") AS answer")], []Statement{"planIntent", "doneIntent"}},
 	}
 	for _, phrase := range phrases {
 		for _, name := range phrase.in {

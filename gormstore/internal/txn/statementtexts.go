@@ -2,10 +2,11 @@ package txn
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 	"fmt"
 	"io/fs"
+	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -14,7 +15,7 @@ import (
 // that they can be read, explained and tried there. The two databases have files of their own, although many statements
 // differ in a few words only: a statement that is put together from words cannot be read. TestStatementsAgree compares what
 // several statements must have in common. Only one thing is inserted, the schema of PostgreSQL's tables, which the files
-// write as psql does, :"schema". It is put in once, for all statements.
+// write as psql does, :"schema"; and one is put around those that only read: see onlyFromWriter. Both once, for all statements.
 //
 //go:embed statements
 var statementFiles embed.FS
@@ -58,7 +59,35 @@ func readStatements(d *Dialect, schema string) (map[Statement]string, error) {
 		}
 	}
 	texts[ListNewest] = turnedRound.Replace(texts[List])
+	for name, text := range texts {
+		if d == Postgres && asks(name, text) {
+			texts[name] = onlyFromWriter(text)
+		}
+	}
 	return texts, nil
+}
+
+// asks reports whether any server could answer a statement of PostgreSQL: one that writes fails by itself where nothing may
+// be written, and a few of a claim return what the server says of itself. Others say nothing of the tables, and belong to a
+// transaction that writes.
+func asks(name Statement, text string) bool {
+	ofTransaction := []Statement{begun, AsBegun, readSettings, setSettings, "waitLock", "withoutJIT"}
+	return !writes.MatchString(text) && !strings.Contains(text, readOnlySetting) && !slices.Contains(ofTransaction, name)
+}
+
+var writes = regexp.MustCompile(`\b(INSERT INTO|UPDATE|DELETE FROM)\b`)
+
+const (
+	readOnlySetting = "pg_catalog.current_setting('transaction_read_only')" // on in recovery, too
+	noWrites        = "the server is a standby in recovery, or read-only: it takes no writes"
+)
+
+// onlyFromWriter puts around a question that it fails where nothing may be written, whatever it would find: a standby that is
+// behind answers as well, without the steps, the intent or the marker that the primary has (F-8). PostgreSQL judges this once,
+// before it reads the first row.
+func onlyFromWriter(question string) string {
+	return "SELECT answer.* FROM (" + question + ") AS answer\nWHERE CAST(CASE " + readOnlySetting +
+		" WHEN 'off' THEN 'true' ELSE '" + noWrites + "' END AS boolean)"
 }
 
 // turnedRound makes of list the list of the newest.
@@ -126,59 +155,61 @@ func (s *Statements) text(ctx context.Context, q Querier, name Statement) (strin
 	return text, nil
 }
 
-// Row is the outcome of QueryRow.
-type Row struct {
-	*sql.Row
-	err error // nothing was sent
-}
+// Row is the outcome of QueryRow. Nothing is sent before Scan.
+type Row struct{ scan func(targets []any) error }
 
 // Scan is that of [sql.Row].
-func (r Row) Scan(targets ...any) error {
-	if r.err != nil {
-		return r.err
-	}
-	return r.Row.Scan(targets...)
-}
+func (r Row) Scan(targets ...any) error { return r.scan(targets) }
 
 // Exec runs a statement that changes at most a few rows, and returns how many.
-func (d *Database) Exec(ctx context.Context, q Querier, name Statement, args ...any) (int64, error) {
-	text, err := d.Statements.text(ctx, q, name)
-	if err != nil {
-		return 0, err
-	}
-	result, err := q.ExecContext(ctx, text, args...)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+func (d *Database) Exec(ctx context.Context, q Querier, name Statement, args ...any) (n int64, err error) {
+	err = d.over(ctx, q, func(q Querier) error {
+		text, err := d.Statements.text(ctx, q, name)
+		if err != nil {
+			return err
+		}
+		result, err := q.ExecContext(ctx, text, args...)
+		if err != nil {
+			return err
+		}
+		n, err = result.RowsAffected()
+		return err
+	})
+	return n, err
 }
 
 // Each runs a statement that returns rows, and calls row for each of them.
 func (d *Database) Each(
 	ctx context.Context, q Querier, name Statement, row func(scan func(into ...any) error) error, args ...any,
 ) error {
-	text, err := d.Statements.text(ctx, q, name)
-	if err != nil {
-		return err
-	}
-	rows, err := q.QueryContext(ctx, text, args...)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		if err := row(rows.Scan); err != nil {
+	return d.over(ctx, q, func(q Querier) error {
+		text, err := d.Statements.text(ctx, q, name)
+		if err != nil {
 			return err
 		}
-	}
-	return rows.Err()
+		rows, err := q.QueryContext(ctx, text, args...)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		for rows.Next() {
+			if err := row(rows.Scan); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
 }
 
 // QueryRow runs a statement that returns one row.
 func (d *Database) QueryRow(ctx context.Context, q Querier, name Statement, args ...any) Row {
-	text, err := d.Statements.text(ctx, q, name)
-	if err != nil {
-		return Row{err: err}
-	}
-	return Row{Row: q.QueryRowContext(ctx, text, args...)}
+	return Row{func(targets []any) error {
+		return d.over(ctx, q, func(q Querier) error {
+			text, err := d.Statements.text(ctx, q, name)
+			if err != nil {
+				return err
+			}
+			return q.QueryRowContext(ctx, text, args...).Scan(targets...)
+		})
+	}}
 }

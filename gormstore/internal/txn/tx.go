@@ -81,7 +81,7 @@ func (d *Database) Begin(ctx context.Context, e Entry, begin func(t *Tx) error) 
 	t := d.NewTx(own, e)
 	if err := begin(t); err != nil {
 		t.Conn.end()
-		Rollback(own)
+		Undo(own, err)
 		return nil, err
 	}
 	return t, nil

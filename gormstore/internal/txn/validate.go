@@ -2,6 +2,7 @@ package txn
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,7 +14,17 @@ import (
 
 // Validate looks at the server and at the tables that are needed.
 func (d *Database) Validate(ctx context.Context, need Rights) error {
-	return Inspector{Q: d.Pool, Statements: d.Statements}.all(ctx, need)
+	return d.inspect(ctx, Inspector{Statements: d.Statements}, need)
+}
+
+// inspect looks at everything over one connection, or over another one where its server takes no writes.
+func (d *Database) inspect(ctx context.Context, i Inspector, need Rights) error {
+	return Retry(ctx, func() error {
+		return d.onConn(ctx, func(own *sql.Conn) error {
+			i.Q = own
+			return i.all(ctx, need)
+		})
+	})
 }
 
 // Validated remembers that a validation has passed.
@@ -35,7 +46,7 @@ func (v *Validated) Once(ctx context.Context, d *Database, need Rights) error {
 	if v.passed.Load() {
 		return nil
 	}
-	if err := (Inspector{Q: d.Pool, Statements: d.Statements, inUse: true}).all(ctx, need); err != nil {
+	if err := d.inspect(ctx, Inspector{Statements: d.Statements, inUse: true}, need); err != nil {
 		return err
 	}
 	v.passed.Store(true)
@@ -162,7 +173,7 @@ func (i Inspector) postgres(ctx context.Context) []error {
 	}
 	var errs []error
 	if standby {
-		errs = append(errs, errors.New("the server is in recovery, a standby: connect to the primary"))
+		errs = append(errs, fmt.Errorf("the server is in recovery, a standby: connect to the primary: %w", ErrNoWrites))
 	}
 	if version < 13_00_00 {
 		errs = append(errs, fmt.Errorf("the server's version is %d: PostgreSQL 13 or later is needed", version/10000))
@@ -175,8 +186,8 @@ func (i Inspector) postgres(ctx context.Context) []error {
 			"have seen; set it to on, at least for the database or the role"))
 	}
 	if readOnly {
-		errs = append(errs, errors.New("default_transaction_read_only is on: nothing could be recorded; connect to the "+
-			"primary, or set it to off for the database or the role"))
+		errs = append(errs, fmt.Errorf("default_transaction_read_only is on: nothing could be recorded; connect to the "+
+			"primary, or set it to off for the database or the role: %w", ErrNoWrites))
 	}
 	return errs
 }

@@ -296,11 +296,10 @@ WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timest
 
 -- name: confirm
 -- Returns when the synchronous standby, if there is one, has everything that can be seen on this server: COMMIT waits for a
--- message without text, and for everything before it. It changes nothing and asks for no right. It fails on a standby. $1 is
--- when the server was started that was read from, or NULL: on another server it does nothing, and is false. Behind it is the
--- backend.
+-- message without text, and for everything before it. It changes nothing and asks for no right. $1 is when the server was
+-- started that was read from, or NULL: on another server it does nothing, and is false. Behind it is the backend.
 SELECT CASE WHEN pg_catalog.pg_postmaster_start_time() <> $1::timestamptz THEN false
-	WHEN pg_catalog.current_setting('synchronous_standby_names', true) = '' AND NOT pg_catalog.pg_is_in_recovery() THEN true
+	WHEN pg_catalog.current_setting('synchronous_standby_names', true) = '' THEN true
 	ELSE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 			THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
 		AND pg_catalog.pg_logical_emit_message(true, 'idem', '') IS NOT NULL END,

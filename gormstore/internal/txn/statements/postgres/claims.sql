@@ -197,17 +197,16 @@ FROM (SELECT) AS one LEFT JOIN :"schema".idempotency_record r
 	ON r.id = $1 AND pg_catalog.current_setting('transaction_read_only') = 'off';
 
 -- name: held
--- Says whether somebody holds a record's lock ($1 and $2, its halves), and whether this is a standby, which does not know the
--- locks of the primary. It takes no lock.
+-- Says whether somebody holds a record's lock ($1 and $2, its halves). It takes no lock. A standby does not know the locks of
+-- the primary.
 SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
 		AND l.classid = $1::bigint::oid AND l.objid = $2::bigint::oid AND l.database = (SELECT d.oid
-			FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())),
-	pg_catalog.pg_is_in_recovery();
+			FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()));
 
 -- name: tryLock
--- Takes the record's advisory lock ($1) if nobody holds it. Only a primary's answer counts. Then when the server was started
--- (NULL without a synchronous standby).
-SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), pg_catalog.pg_is_in_recovery(),
+-- Takes the record's advisory lock ($1) if nobody holds it. Then when the server was started (NULL without a synchronous
+-- standby).
+SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint),
 	CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> '' THEN pg_catalog.pg_postmaster_start_time() END;
 
 -- name: waitLock
