@@ -323,7 +323,7 @@ func TestCancelledWaitBeginsAgain(t *testing.T) {
 			ended := make(chan error, 1)
 			ahead := newStore(t, r.admin)
 			go func() { ended <- write(t.Context(), st, ahead, db, command(store.Park)) }()
-			const confirms = "query LIKE 'SELECT CASE WHEN pg_catalog.pg_postmaster_start_time() %'"
+			const confirms = "query LIKE '%pg_catalog.pg_logical_emit_message(%'"
 			pid := r.waitingWith("NOT " + confirms)
 			require.NoError(t, r.admin.Exec("SELECT pg_cancel_backend(?)", pid).Error)
 			r.waitingWith(confirms)

@@ -1,6 +1,7 @@
 package gormstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -132,12 +133,12 @@ func (e *sealing) recordCall(ctx context.Context, t *txn.Tx) (txn.Call, error) {
 func (e *sealing) stepCalls(ctx context.Context, t *txn.Tx) (calls []txn.Call, err error) {
 	ticket := e.segments.answer.ticket()
 	for steps := range slices.Chunk(e.steps(), 2) {
-		args := append(make([]any, 0, 12), ticket.ID[:], ticket.Fence)
+		args := append(make([]any, 0, 13), ticket.ID[:])
 		for _, step := range steps {
-			args = append(args, step.args()...)
+			args = append(args, step.args(ticket.Fence)...)
 		}
 		if len(steps) == 1 {
-			args = append(args, nil, nil, nil, nil, nil)
+			args = append(args, nil, nil, nil, nil, nil, nil)
 		}
 		put, err := t.DB.CallOf(ctx, t.Conn.SQL, putSteps, []any{new(int)}, args...)
 		if err != nil {
@@ -161,14 +162,15 @@ func (e *sealing) steps() []sealedStep {
 		all = append(all, sealedStep{step, stepFinished})
 	}
 	if e.seal.Start != nil {
-		all = append(all, sealedStep{store.StepRecord{Name: e.seal.Start.Name, Kind: e.seal.Start.Kind}, stepStarted})
+		start := store.StepRecord{Name: e.seal.Start.Name, Kind: e.seal.Start.Kind, Fence: e.seal.Start.Fence}
+		all = append(all, sealedStep{start, stepStarted})
 	}
 	return all
 }
 
-// args are the arguments for one step.
-func (s *sealedStep) args() []any {
-	return []any{s.Name, int64(s.Kind), s.state, s.Result, keys(s.Derived)}
+// args are the arguments for one step of the attempt with the fence own.
+func (s *sealedStep) args(own int64) []any {
+	return []any{cmp.Or(s.Fence, own), s.Name, int64(s.Kind), s.state, s.Result, keys(s.Derived)}
 }
 
 // The states of steps.

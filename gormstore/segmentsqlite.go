@@ -138,7 +138,7 @@ func (e *sealing) lastSQLite(ctx context.Context, t *txn.Tx) (txn.LastCalls, err
 func (e *sealing) putSteps(ctx context.Context, t *txn.Tx) error {
 	ticket := e.segments.answer.ticket()
 	for _, step := range e.steps() {
-		args := append([]any{ticket.ID[:], ticket.Fence}, step.args()...)
+		args := append([]any{ticket.ID[:]}, step.args(ticket.Fence)...)
 		switch n, err := t.DB.Exec(ctx, t.Conn.SQL, putStep, args...); {
 		case err != nil:
 			return txn.NotCommitted(err)

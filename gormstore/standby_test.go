@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/pgtest"
 )
@@ -190,4 +192,45 @@ func TestNoQuestionIsAnsweredByAStandby(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What an operation has done is asked of the primary before the next attempt goes on, whichever connection of that attempt
+// leads to the standby: a charge whose outcome nobody knows is not made again, and rows are not written again.
+//
+// CONTRACT F-8, X-14
+func TestStepsAreNotReadFromAStandby(t *testing.T) {
+	t.Parallel()
+	h := newTwoHosts(t)
+	a := newStepApp(t, newStore(t, h.db))
+	charged, never, crash := 0, func(int64) bool { return false }, errors.New("crashed")
+	for name, o := range map[string]struct {
+		handle func(ctx context.Context, crash error) error
+		ends   int
+	}{
+		"a charge": {ends: http.StatusConflict, handle: func(ctx context.Context, _ error) error {
+			return core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error {
+				charged++
+				return crash
+			})
+		}},
+		"rows": {ends: http.StatusCreated, handle: func(ctx context.Context, crash error) error {
+			return errors.Join(reserve(ctx, nil), core.Checkpoint(ctx), crash)
+		}},
+	} {
+		for from := range int64(10) {
+			key := fmt.Sprintf("%s-%d", name[:1], from)
+			post := func(crash error) int {
+				return a.as(key, func(ctx context.Context) error { return o.handle(ctx, crash) }).Code
+			}
+			h.plan(never)
+			require.Equal(t, http.StatusInternalServerError, post(crash), key)
+			h.plan(func(dial int64) bool { return dial == from/2+1 || from%2 == 1 && dial > from/2 })
+			post(nil)
+			h.plan(never)
+			advance(t, h.primary, time.Hour) // a lease that could not be given back is over
+			require.Equal(t, o.ends, post(nil), key)
+		}
+	}
+	require.Equal(t, 10, charged)
+	require.Equal(t, 10, countEffects(t, h.primary))
 }

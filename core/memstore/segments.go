@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -134,7 +135,7 @@ func (t *segments) write(e *entry, s store.Seal, undone bool, now time.Time) err
 	switch {
 	case again:
 		return nil
-	case s.Start != nil && e.hasFinished(s.Start.Name):
+	case s.Start != nil && e.hasFinished(s.Start.Name), e.hasOther(s):
 		return store.ErrStale
 	case undone:
 		return store.ErrRetryable
@@ -175,6 +176,19 @@ func (e *entry) start(step store.StepRecord, now time.Time) *store.StepRecord {
 func (e *entry) hasFinished(name string) bool {
 	at := e.step(name)
 	return at >= 0 && e.steps[at].Finished
+}
+
+// hasOther reports whether another attempt has started or finished a step that the seal takes for a new one, or for a third
+// one's.
+func (e *entry) hasOther(s store.Seal) bool {
+	steps := s.Steps
+	if s.Start != nil {
+		steps = append(slices.Clip(steps), *s.Start)
+	}
+	return slices.ContainsFunc(steps, func(step store.StepRecord) bool {
+		at := e.step(step.Name)
+		return at >= 0 && e.steps[at].Fence != cmp.Or(step.Fence, e.Fence)
+	})
 }
 
 // Rollback implements [store.Tx].

@@ -31,7 +31,8 @@ type Stepper interface {
 //
 // Seal ends the open segment; without one it opens one for itself. It works after the lease has expired, and an answer
 // may be sealed in state Unknown. A step that is finished again keeps its first result, and one that is started again its
-// fence and its start; a start of a step that has finished is ErrStale. The record's lease, creation and deadline are those
+// fence and its start; a start of a step that has finished is ErrStale, and so is a step whose Fence in the Seal is 0, and
+// which another attempt has started or finished. The record's lease, creation and deadline are those
 // of the statement that writes them. If the attempt continues, Seal returns the store's clock; ErrClock if that is outside
 // of the seal's Window: then nothing was written (T-5).
 //
@@ -81,7 +82,7 @@ type StepRecord struct {
 	// finished. A later attempt does not run the step again, and must not use the same keys for something else.
 	Derived []DerivedKey
 
-	Fence      int64     // of the attempt that started it first
+	Fence      int64     // of the attempt that started it first; in a Seal 0 if the attempt has found no record of it
 	StartedAt  time.Time // when that was recorded, by the store's clock
 	FinishedAt time.Time // when its result was recorded, by the store's clock; zero while it is unfinished
 	Now        time.Time // the store's clock when this was read

@@ -444,6 +444,27 @@ var stepMutants = []mutant{
 			})(id, steps)
 		})
 	}},
+	{"begins a step of another attempt as its own", "Step/OfAnotherFence", func(s *faulty) {
+		s.attempts(func(tx *attempt, c store.Claim) {
+			tx.seal.asks(func(seal *store.Seal) {
+				found, _ := s.reference.Steps(background, c.ID)
+				seen := each[store.Seal](func(step *store.StepRecord) {
+					if i := slices.IndexFunc(found, func(f store.StepRecord) bool { return f.Name == step.Name }); i >= 0 {
+						step.Fence = found[i].Fence
+					}
+				})
+				steps := slices.Clone(seal.Steps)
+				if seal.Start != nil {
+					steps = append(steps, *seal.Start)
+				}
+				seen(*seal, &steps)
+				seal.Steps = steps[:len(seal.Steps)]
+				if seal.Start != nil {
+					seal.Start = &steps[len(seal.Steps)]
+				}
+			})
+		})
+	}},
 	{"forgets derived keys", "Step/DerivedKeys", onSeal(func(seal *store.Seal) {
 		for i := range seal.Steps {
 			seal.Steps[i].Derived = nil

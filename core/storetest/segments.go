@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -528,9 +529,9 @@ func segmentClaimContext(t *testing.T, s *fixture) {
 		cancel()
 		won := resumed{got.Record, segments}
 		s.write(t, won)
-		s.seal(t, won, store.Seal{Steps: []store.StepRecord{rows("reserve")}})
+		s.seal(t, won, store.Seal{Steps: []store.StepRecord{rows(fmt.Sprint("reserve ", attempt))}})
 		s.write(t, won)
-		s.seal(t, won, store.Seal{Steps: []store.StepRecord{rows("order")}})
+		s.seal(t, won, store.Seal{Steps: []store.StepRecord{rows(fmt.Sprint("order ", attempt))}})
 		s.requireEffects(t, 2*attempt)
 		s.Advance(t, 2*lease)
 	}

@@ -19,6 +19,7 @@ var stepChecks = []check{
 	{"Step/FirstStartStands", stepFirstStartStands},
 	{"Step/Times", stepTimes},
 	{"Step/FirstResultStands", stepFirstResultStands},
+	{"Step/OfAnotherFence", stepOfAnotherFence},
 	{"Step/DerivedKeys", stepDerivedKeys},
 	{"Step/Stale", stepStale},
 	{"Step/Late", stepLate},
@@ -166,7 +167,8 @@ func stepFirstStartStands(t *testing.T, s *fixture) {
 		s.Advance(t, 2*lease)
 		passed += 2 * lease
 		next := s.resume(t, repeat(c))
-		for _, started := range []store.StepRecord{s.steps(t, c.ID)[0], s.start(t, next, call("charge"))} {
+		found := s.steps(t, c.ID)[0]
+		for _, started := range []store.StepRecord{found, s.start(t, next, found)} {
 			require.Equal(t, first.Fence, started.Fence)
 			require.False(t, started.Finished)
 			require.WithinDuration(t, started.StartedAt.Add(passed), started.Now, lease)
@@ -201,12 +203,48 @@ func stepFirstResultStands(t *testing.T, s *fixture) {
 	s.Advance(t, 2*lease)
 	next := s.resume(t, repeat(c))
 	require.Equal(t, want, plainSteps(s.steps(t, c.ID)), "kept by the takeover")
-	s.requireNotStarted(t, next, call("charge"))
 	started := s.step(t, next.ID, "charge")
+	s.requireNotStarted(t, next, started)
 	require.True(t, started.Finished)
 	require.Equal(t, `"first"`, string(started.Result))
-	s.finish(t, next, call("charge"), `"third"`)
+	s.finish(t, next, started, `"third"`)
 	require.Equal(t, want, plainSteps(s.steps(t, c.ID)))
+}
+
+// An attempt that has not seen what another one has done would do it again: it asked a server that is behind, for instance.
+// Nothing of its segment is written.
+//
+// CONTRACT X-15
+func stepOfAnotherFence(t *testing.T, s *fixture) {
+	c, first := s.resumed(t)
+	s.start(t, first, call("started"))
+	s.start(t, first, call("finished"))
+	s.finish(t, first, call("finished"), `"first"`)
+	nothing := func(context.Context) error { return nil }
+	written := rows("reserve")
+	require.NoError(t, first.segments.Step(s.ctx, nothing))
+	s.seal(t, first, store.Seal{Steps: []store.StepRecord{written}})
+	want := plainSteps(s.steps(t, c.ID))
+
+	s.Advance(t, 2*lease)
+	next := s.resume(t, repeat(c))
+	started, finished := call("started"), call("finished")
+	finished.Result = []byte(`"again"`)
+	answer := kept(answerOf("done"))
+	for name, seal := range map[string]store.Seal{
+		"the start of a call":        {Start: &started},
+		"behind a step of its own":   {Steps: []store.StepRecord{rows("new")}, Start: &started},
+		"the result of a call":       {Steps: []store.StepRecord{finished}},
+		"the result alone":           {Steps: []store.StepRecord{finished}, Alone: true},
+		"rows":                       {Steps: []store.StepRecord{written}},
+		"rows in front of an answer": {Steps: []store.StepRecord{written}, Answer: &answer},
+	} {
+		require.NoError(t, next.segments.Step(s.ctx, nothing))
+		_, err := next.segments.Seal(s.ctx, seal)
+		require.ErrorIs(t, err, store.ErrStale, name)
+		require.Equal(t, want, plainSteps(s.steps(t, c.ID)), name)
+	}
+	require.Equal(t, store.Running, s.find(t, c.ID).State())
 }
 
 // The keys that a step derived are kept with its result: a later attempt does not derive them again (C-3, Q-2).

@@ -103,7 +103,7 @@ var contract = []chapter{
 		{id: "X-13", says: "An app's function that panics or hangs ends neither the process nor the other loops of Run."},
 		{id: "X-14", says: "n calls are n + 1 commits; nothing leaves before what stands in front of it is durable."},
 		{id: "X-15", says: "A record that is seen decides, the lock only without one; a question takes no lock; what takes a " +
-			"free record forgets its steps; a takeover is committed before the handler runs."},
+			"free record forgets its steps; a takeover is committed before the handler runs; a step of another fence is not new."},
 		{id: "X-16", says: "A failed step dooms its segment."},
 		{id: "X-17", says: "Checkpoint seals a segment without a call; a Resume handler calls in core.Call only."},
 	}},
@@ -146,6 +146,7 @@ var contract = []chapter{
 		{id: "F-5", says: "Inbox, journal and steps need the same durability as records, and the rights they use."},
 		{id: "F-6", says: "Statements name their schema, found once; records in another schema are refused until one is named."},
 		{id: "F-7", says: "A store knows how many connections it may use."},
+		{id: "F-8", says: "No question that decides something is answered by a server that takes no writes."},
 	}},
 	{"P. Problems", []rule{
 		{id: "P-1", says: "Errors are RFC 9457 problems with stable codes, and a header that handlers cannot send."},

@@ -13,7 +13,7 @@ ON CONFLICT (record_id, name) DO UPDATE SET state = max(s.state, excluded.state)
 	finished_at = CASE WHEN s.state = 2 THEN s.finished_at ELSE excluded.finished_at END,
 	result = CASE WHEN s.state = 2 THEN s.result ELSE excluded.result END,
 	derived = CASE WHEN s.state = 2 THEN s.derived ELSE excluded.derived END
-WHERE s.kind = excluded.kind AND (s.state < 2 OR excluded.state = 2);
+WHERE s.kind = excluded.kind AND s.fence = excluded.fence AND (s.state < 2 OR excluded.state = 2);
 
 -- name: beginTrace
 -- Writes a row that shows for as long as the segment's transaction is there; ?2 fence. endTrace deletes it.
