@@ -34,7 +34,8 @@ type Attempt struct {
 	outOfTime bool // Resume: ResumeFor was over when the attempt was claimed
 	timed     bool // the key is a timed one
 
-	writeRefused atomic.Bool // EventWriteRefused was sent
+	writeRefused atomic.Bool           // EventWriteRefused was sent
+	cut          atomic.Pointer[error] // see CutShort
 
 	begun  time.Time     // when the claim was won
 	worked time.Duration // until the handler had ended
@@ -176,7 +177,8 @@ func (a *Attempt) end(panicked bool) *Reply {
 	e := ending{
 		recovery: a.route.Recovery, status: c.finalStatus(), panicked: panicked, unrendered: c.unrendered,
 		notApplied: a.inside.NotApplied.Load(), committed: taken.committed, keepRows: a.inside.KeepRows.Load(),
-		failed: a.inside.Failed.Load(), unfinished: taken.unfinished, lost: taken.lost != nil, relayed: c.relaysUnfinished(),
+		failed: a.inside.Failed.Load(), cut: a.cutShort() != nil, unfinished: taken.unfinished, lost: taken.lost != nil,
+		relayed: c.relaysUnfinished(),
 	}
 	v := judge(e)
 	if v == withhold {
@@ -190,7 +192,8 @@ func (a *Attempt) end(panicked bool) *Reply {
 	case a.steps != nil:
 		reply = a.endResume(v, taken, a.stopDeadline())
 	case a.tx != nil:
-		reply = a.endTransaction(v, a.stopDeadline(), progress{})
+		taken.lost = a.cutShort()
+		reply = a.endTransaction(v, a.stopDeadline(), taken)
 	default:
 		reply = a.endPark(v)
 	}
@@ -198,6 +201,14 @@ func (a *Attempt) end(panicked bool) *Reply {
 		c.breakOff()
 	}
 	return reply
+}
+
+// cutShort is why a handler that has got less than it asked for has no answer; nil where it has not.
+func (a *Attempt) cutShort() error {
+	if cut := a.cut.Load(); cut != nil {
+		return fmt.Errorf("%w: %w", ErrAborted, *cut)
+	}
+	return nil
 }
 
 // broken returns the problem if the handler has written less than it announced, if a part of what it wrote was refused

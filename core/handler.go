@@ -64,6 +64,23 @@ func KeepRows(ctx context.Context) {
 	}
 }
 
+// CutShort declares that the handler of ctx has got less than it asked for: it reads on in rows that the store has closed
+// . Its attempt does not record an answer then, and no later step or call of it begins. It is for packages that
+// implement a store, as gormstore does. It returns false outside an attempt.
+func CutShort(ctx context.Context, err error) bool {
+	a := attemptFrom(ctx)
+	if a == nil {
+		return false
+	}
+	if a.ctx.Err() == nil { // else the deadline has closed them
+		a.cut.CompareAndSwap(nil, &err)
+		if a.steps != nil {
+			a.steps.cutShort(err)
+		}
+	}
+	return true
+}
+
 // WriteRefused sends [EventWriteRefused] for the attempt that ctx belongs to, once; outside an attempt it does nothing. It
 // is for packages that refuse statements of a handler, as gormstore does. err must not have values of the statement.
 func WriteRefused(ctx context.Context, err error) {

@@ -23,7 +23,7 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps progress) *Reply 
 			return a.endedByHandler(err)
 		}
 		err = cmp.Or(err, steps.seal)
-		a.observe(Event{Kind: EventRolledBack, Status: c.finalStatus(), Err: err})
+		a.observe(Event{Kind: EventRolledBack, Status: c.finalStatus(), Err: cmp.Or(err, a.cutShort())})
 		if errors.Is(err, ErrStale) {
 			return a.asRepeat()
 		}
@@ -41,7 +41,8 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps progress) *Reply 
 		case v == free:
 			a.watchStatements(c.finalStatus())
 			return freed(c.reply())
-		case v == withhold && steps.lost != nil:
+		case v == withhold && steps.lost != nil, v == fail && a.cutShort() != nil && !a.inside.Failed.Load() &&
+			c.finalStatus() < http.StatusInternalServerError:
 			return a.refuse(NewProblem(CodeTransactionAborted, "a step or a statement had failed; nothing was applied"))
 		case v == withhold && a.steps != nil:
 			return a.refuse(NewProblem(CodeCallUnfinished, "the handler answered with a success, and a call has failed; nothing was "+

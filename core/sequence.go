@@ -154,6 +154,13 @@ func (s *steps) lose(err error) {
 	}
 }
 
+// cutShort notes that the handler has got less than it asked for.
+func (s *steps) cutShort(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lose(err)
+}
+
 // finished notes a step that has finished. Its record becomes durable with the next seal.
 func (s *steps) finished(step store.StepRecord) {
 	s.mu.Lock()

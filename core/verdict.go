@@ -35,6 +35,7 @@ type ending struct {
 	keepRows   bool // core.KeepRows
 	failed     bool // core.Failed: its answer leaves, whatever its status is
 	unfinished bool // a step that is not optional has not finished
+	cut        bool // the handler has got less than it asked for
 	lost       bool // the open segment cannot commit
 	relayed    bool // the answer is the problem of another service, which has not finished
 }
@@ -48,7 +49,7 @@ func judge(e ending) verdict {
 	// The proof that nothing was applied is NotApplied, or rows that will be undone. NotApplied counts only with a 4xx or
 	// 5xx, or with Failed. Behind the first commit there is no proof any more.
 	undone := e.recovery != Park && !e.committed && !e.keepRows
-	open := e.unfinished || e.relayed || e.lost && !undone
+	open := e.unfinished || e.relayed || e.cut || e.lost && !undone
 	switch {
 	case e.panicked || e.unrendered:
 		return fail

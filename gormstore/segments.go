@@ -248,6 +248,9 @@ func (s *segments) Seal(ctx context.Context, seal store.Seal) (now time.Time, er
 	e := &sealing{segments: s, seal: &seal, first: !s.isSealed()}
 	t, err := s.toSeal(ctx, seal)
 	if err == nil && t != nil {
+		if seal.Answer == nil && !seal.Alone { // the handler goes on
+			t.Conn.CloseRows()
+		}
 		err = t.Finish(ctx, func() (txn.LastCalls, error) {
 			t.Entry = e
 			if err := t.Conn.Distress(seal.Alone); err != nil {

@@ -95,8 +95,8 @@ var contract = []chapter{
 		{id: "X-6", says: "A write, or an unknown function, outside the attempt's transaction fails; Tx never falls back."},
 		{id: "X-7", says: "A settlement is guarded, compares the fence, is final, and leaves a row of history."},
 		{id: "X-8", says: "A handler does not end its attempt's transaction; what got through never frees the key."},
-		{id: "X-9", says: "What a handler leaves behind, it leaves to nobody: unread rows are closed, and so is a connection on " +
-			"which a setting may have stayed; it does not weaken the commit."},
+		{id: "X-9", says: "What a handler leaves behind, it leaves to nobody: unread rows are closed, and who reads on in them gets an " +
+			"error and no recorded success; a connection on which a setting may have stayed is closed; it does not weaken the commit."},
 		{id: "X-10", says: "Half-done operations are listed, parked after a bound, and settled."},
 		{id: "X-11", says: "A Rollback attempt that never asked for its transaction is an event."},
 		{id: "X-12", says: "A request that was swapped or recycled ends like a panic; its client gets no success."},

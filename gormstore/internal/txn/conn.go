@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
@@ -57,7 +58,8 @@ type Conn struct {
 
 	stateMu  sync.Mutex
 	failures failures
-	rows     []unread  // given to the handler
+	rows     []unread // given to the handler
+	handouts handouts
 	settings *Settings // as they were before a statement that may change them; nil if there was none
 }
 
@@ -86,7 +88,8 @@ func (c *Conn) end() {
 	c.mu.Unlock()
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
-	c.checkRows()
+	c.checkRows(false)
+	c.handouts.end()
 	if stuck := c.stuck.Load(); stuck > 0 && unstick(c.SQL, stuck) {
 		c.stuck.Store(0)
 	}
@@ -201,14 +204,18 @@ func (c *Conn) keep(inside sqltext.Findings, rows unread, err error) {
 // closeBusy closes the rows that keep a connection of PostgreSQL busy: it has one result at a time.
 func (c *Conn) closeBusy() {
 	if c.db.Dialect == Postgres {
-		c.checkRows()
+		c.checkRows(true)
 	}
 }
 
-// checkRows closes the rows that the handler was given, and records the errors that came while they were read.
-func (c *Conn) checkRows() {
+// checkRows closes the rows that the handler was given, and records the errors that came while they were read. byHandler:
+// it is called in the goroutine of the handler.
+func (c *Conn) checkRows(byHandler bool) {
 	for _, rows := range c.rows {
 		_ = rows.Close()
+		if r, ok := rows.(unreadRows); ok && byHandler {
+			r.forget()
+		}
 		c.noteRows(rows)
 	}
 	c.rows = nil
@@ -235,6 +242,27 @@ func (c *Conn) undone() {
 	c.failures.undone()
 }
 
+// CloseRows closes the rows that the handler was given, in the goroutine of the handler.
+func (c *Conn) CloseRows() {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	c.checkRows(true)
+}
+
+// readOn is called when the handler reads on in results that the library has closed. What it has got is cut short, so it
+// must not end in a success.
+func (c *Conn) readOn() error {
+	over := true
+	if c.mu.TryRLock() { // else it is just ending, and may wait for a CopyFrom that reads these rows
+		over = c.over
+		c.mu.RUnlock()
+	}
+	if inAttempt := c.attempt != nil && core.CutShort(c.attempt, errClosed); !inAttempt && !over {
+		c.fail(errClosed) // a message
+	}
+	return errClosed
+}
+
 // fail makes sure that the transaction does not commit.
 func (c *Conn) fail(err error) {
 	c.stateMu.Lock()
@@ -255,16 +283,6 @@ func (c *Conn) mayHaveFailed() bool {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	return c.failures.any || c.attempt != nil && c.attempt.Err() != nil && !errors.Is(context.Cause(c.attempt), errOver)
-}
-
-// shut returns errOver once the handler's access has ended.
-func (c *Conn) shut() error {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	if c.over {
-		return errOver
-	}
-	return nil
 }
 
 // within returns a context that ends when ctx or the attempt ends. Otherwise the rollback at the deadline would have to
@@ -300,26 +318,41 @@ func (c *Conn) PrepareContext(context.Context, string) (*sql.Stmt, error) {
 }
 
 // QueryContext implements [DBTX].
-func (c *Conn) QueryContext(ctx context.Context, query string, args ...any) (rows *sql.Rows, err error) {
+func (c *Conn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	rows, err := c.query(ctx, query, args)
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.handouts.rows(rows)
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	rows.out = out
+	return out, err
+}
+
+func (c *Conn) query(ctx context.Context, query string, args []any) (rows *handedRows, err error) {
 	inside, err := c.admit(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	err = errPanicked
+	rows, err = &handedRows{conn: c}, errPanicked
 	defer func() {
 		if errors.Is(err, errPanicked) {
 			c.stuck.Add(1)
 		}
-		c.done(inside, rows, err)
+		c.done(inside, unreadRows{rows}, err)
 	}()
-	rows, err = c.SQL.QueryContext(c.within(ctx), query, args...)
+	rows.rows, err = c.SQL.QueryContext(c.within(ctx), query, args...) //nolint:rowserrcheck // checkRows
 	return rows, err
 }
 
 // QueryRowContext implements [DBTX].
 func (c *Conn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	rows, err := c.QueryContext(ctx, query, args...) // the row closes them, or the end
-	return rowOf(rows, err, c.shut)
+	rows, err := c.query(ctx, query, args) // the row closes them, or the end
+	if err != nil {
+		return refusedRow(err)
+	}
+	return c.handouts.row(rows)
 }
 
 // Commit refuses: only the attempt itself commits. GORM uses a savepoint for a transaction inside the attempt's, because

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -55,7 +56,10 @@ func (b *pgxBatch) next(fn func() error) (err error) {
 		return cmp.Or(b.failure(), errNoResult)
 	}
 	b.queue = b.queue[1:]
-	if shut := b.read(func() { err = b.note(fn()) }); shut != nil {
+	switch shut := b.read(func() { err = b.note(fn()) }); {
+	case errors.Is(shut, errClosed):
+		return b.conn.readOn()
+	case shut != nil:
 		return shut
 	}
 	return err
@@ -107,6 +111,10 @@ func (b *pgxBatch) Tx() pgx.Tx { return nil }
 // Close implements [pgx.BatchResults]: it runs the functions of the queries whose result was not read, and reads the rest.
 func (b *pgxBatch) Close() error {
 	if b.results == nil || b.over {
+		return b.failure()
+	}
+	if b.isClosed() && !slices.ContainsFunc(b.queue, func(q *pgx.QueuedQuery) bool { return q.Fn != nil }) {
+		b.over = true // nobody has read on: the library has read the rest
 		return b.failure()
 	}
 	var err error

@@ -35,6 +35,12 @@ func (t *pgxTurn) read(fn func()) error {
 	return err
 }
 
+func (t *pgxTurn) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
+}
+
 // close runs fn, and lets nothing be read behind it.
 func (t *pgxTurn) close(fn func() error) error {
 	t.mu.Lock()
@@ -45,14 +51,15 @@ func (t *pgxTurn) close(fn func() error) error {
 }
 
 // errClosed: results are read after another statement was sent, or after the attempt has ended.
-var errClosed = errors.New("idem: gormstore: these results were closed: the attempt has ended, or its connection was used " +
-	"for another statement; read results before the next statement, in the handler")
+var errClosed = errors.New("idem: gormstore: these results were closed before they were read: the attempt is over, or a " +
+	"call, a step, a checkpoint or another statement came in between; read results to their end before, in the handler")
 
 // pgxRows are the rows of a statement as the handler gets them.
 type pgxRows struct {
 	turn *pgxTurn
 	rows pgx.Rows // nil: the statement was not sent
 	err  error    // why there are no rows, or no more
+	over bool     // they have ended, or the handler has closed them
 }
 
 var _ pgx.Rows = (*pgxRows)(nil)
@@ -61,31 +68,46 @@ var _ pgx.Rows = (*pgxRows)(nil)
 func (r *pgxRows) Close() {
 	if r.rows != nil {
 		_ = r.turn.read(r.rows.Close)
+		r.over = true
 	}
 }
 
 // Err implements [pgx.Rows].
 func (r *pgxRows) Err() error {
-	if r.rows == nil {
+	if r.rows == nil || r.err != nil {
 		return r.err
 	}
 	r.turn.mu.Lock()
-	defer r.turn.mu.Unlock()
-	return cmp.Or(r.err, r.rows.Err())
+	failed := r.rows.Err()
+	r.turn.mu.Unlock()
+	return cmp.Or(failed, r.cutShort())
+}
+
+// cutShort returns an error if the library has closed the rows before the handler has read them to their end. It is asked
+// when the handler reads on.
+func (r *pgxRows) cutShort() error {
+	if r.over || !r.turn.isClosed() {
+		return nil
+	}
+	r.err = r.turn.conn.readOn()
+	return r.err
 }
 
 // Next implements [pgx.Rows].
 func (r *pgxRows) Next() (more bool) {
-	if r.rows == nil || r.err != nil {
+	if r.rows == nil || r.err != nil || r.over {
 		return false
 	}
-	r.err = r.turn.read(func() { more = r.rows.Next() })
+	if r.err = r.turn.read(func() { more = r.rows.Next() }); errors.Is(r.err, errClosed) {
+		_ = r.turn.conn.readOn()
+	}
+	r.over = !more && r.err == nil
 	return more
 }
 
 // Scan implements [pgx.Rows]. The row lies in the connection's buffer.
 func (r *pgxRows) Scan(targets ...any) error {
-	if r.rows == nil || r.err != nil {
+	if r.rows == nil || cmp.Or(r.err, r.cutShort()) != nil {
 		return r.err
 	}
 	r.turn.mu.Lock()
@@ -98,7 +120,7 @@ func (r *pgxRows) Scan(targets ...any) error {
 
 // Values implements [pgx.Rows].
 func (r *pgxRows) Values() (values []any, err error) {
-	if r.rows == nil || r.err != nil {
+	if r.rows == nil || cmp.Or(r.err, r.cutShort()) != nil {
 		return nil, r.err
 	}
 	r.turn.mu.Lock()

@@ -1,79 +1,211 @@
 package txn
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"io"
+	"reflect"
+	"sync"
+	"sync/atomic"
 )
 
-// rowOf returns a row of rows, or of an error. A [sql.Row] closes its rows only when it is scanned, and they cannot be
-// reached from outside: those of a row that is never scanned would stay open. So the row comes from a driver of its own,
-// which answers with rows that the attempt knows. The attempt can close them, and sees the errors of Scan.
-func rowOf(rows *sql.Rows, err error, shut func() error) *sql.Row {
-	db := sql.OpenDB(rowConnector{&rowConn{oneRow{rows, shut}, err}})
-	row := db.QueryRowContext(context.Background(), "")
-	_ = db.Close() // the row keeps what it uses
+// A [sql.Rows] and a [sql.Row] are concrete types: they do not say that somebody else has closed them, and end as if they
+// had been read. So a handler gets rows of a driver of the library's own, which answers with those of the database. The
+// library closes the latter, and whoever reads on in the former gets an error. It sees the errors of Scan, too.
+
+// handouts are the database of that driver. It is made when it is needed, because it costs as much as some ten queries.
+type handouts struct {
+	mu   sync.Mutex
+	db   *sql.DB
+	over bool
+}
+
+// use runs fn with the database. Behind the end it is one for fn alone.
+func (h *handouts) use(fn func(db *sql.DB)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.db == nil {
+		h.db = sql.OpenDB(rowConnector{})
+	}
+	fn(h.db)
+	if h.over {
+		h.close()
+	}
+}
+
+// end lets no goroutine stay. Rows that are open keep what they use.
+func (h *handouts) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = true
+	h.close()
+}
+
+func (h *handouts) close() {
+	if h.db != nil {
+		_ = h.db.Close()
+		h.db = nil
+	}
+}
+
+// rows returns rows for the handler.
+func (h *handouts) rows(r *handedRows) (rows *sql.Rows, err error) {
+	h.use(func(db *sql.DB) {
+		rows, err = db.QueryContext(context.Background(), "", r) //nolint:rowserrcheck,sqlclosecheck // the handler's
+	})
+	return rows, err
+}
+
+// row returns a row for the handler.
+func (h *handouts) row(r *handedRows) (row *sql.Row) {
+	h.use(func(db *sql.DB) { row = db.QueryRowContext(context.Background(), "", r) })
 	return row
 }
 
 // refusedRow returns a row that has an error.
-func refusedRow(err error) *sql.Row { return rowOf(nil, err, nil) }
-
-type rowConnector struct{ conn *rowConn }
-
-// Connect implements [driver.Connector].
-func (c rowConnector) Connect(context.Context) (driver.Conn, error) { return c.conn, nil }
-
-// Driver implements [driver.Connector].
-func (c rowConnector) Driver() driver.Driver { return nil } // the database is never handed out, so it is not asked
-
-type rowConn struct {
-	rows oneRow
-	err  error // instead of the rows
+func refusedRow(err error) *sql.Row {
+	return (&handouts{over: true}).row(&handedRows{err: err})
 }
 
+type rowConnector struct{}
+
+// Connect implements [driver.Connector].
+func (rowConnector) Connect(context.Context) (driver.Conn, error) { return rowConn{}, nil }
+
+// Driver implements [driver.Connector].
+func (rowConnector) Driver() driver.Driver { return nil } // the database is never handed out, so it is not asked
+
+// rowConn answers a query with the rows that are its argument.
+type rowConn struct{}
+
+// CheckNamedValue implements [driver.NamedValueChecker].
+func (rowConn) CheckNamedValue(*driver.NamedValue) error { return nil }
+
 // QueryContext implements [driver.QueryerContext].
-func (c *rowConn) QueryContext(context.Context, string, []driver.NamedValue) (driver.Rows, error) {
-	return c.rows, c.err
+func (rowConn) QueryContext(_ context.Context, _ string, args []driver.NamedValue) (driver.Rows, error) {
+	r := args[0].Value.(*handedRows)
+	return r, r.err
 }
 
 // Prepare implements [driver.Conn].
-func (c *rowConn) Prepare(string) (driver.Stmt, error) { return nil, driver.ErrSkip }
+func (rowConn) Prepare(string) (driver.Stmt, error) { return nil, driver.ErrSkip }
 
 // Begin implements [driver.Conn].
-func (c *rowConn) Begin() (driver.Tx, error) { return nil, driver.ErrSkip }
+func (rowConn) Begin() (driver.Tx, error) { return nil, driver.ErrSkip }
 
 // Close implements [driver.Conn].
-func (c *rowConn) Close() error { return nil }
+func (rowConn) Close() error { return nil }
 
-type oneRow struct {
+// handedRows are rows of the database, as the handler's are read from them.
+type handedRows struct {
 	rows *sql.Rows
-	shut func() error // why the rows may have been closed before they were read; nil if they were not
+	err  error // instead of them
+	conn *Conn
+	out  *sql.Rows   // the handler's; nil: it has a row
+	shut atomic.Bool // the library has closed them
+	more bool        // another result comes behind the one that has ended
+
+	types  []*sql.ColumnType
+	values []any
+	into   []any
 }
 
 // Columns implements [driver.Rows].
-func (r oneRow) Columns() []string {
+func (r *handedRows) Columns() []string {
 	names, _ := r.rows.Columns()
 	return names
 }
 
 // Next implements [driver.Rows].
-func (r oneRow) Next(row []driver.Value) error {
-	if !r.rows.Next() {
-		return cmp.Or(r.shut(), r.rows.Err(), io.EOF) // "no rows" would be an answer
+func (r *handedRows) Next(row []driver.Value) error {
+	if more := r.rows.Next(); r.shut.Load() {
+		return r.conn.readOn()
+	} else if !more {
+		if err := r.rows.Err(); err != nil {
+			return err
+		}
+		r.more = r.rows.NextResultSet()
+		return io.EOF
 	}
-	values, into := make([]any, len(row)), make([]any, len(row))
-	for i := range values {
-		into[i] = &values[i]
+	if len(r.values) != len(row) {
+		r.values, r.into = make([]any, len(row)), make([]any, len(row))
+		for i := range r.values {
+			r.into[i] = &r.values[i]
+		}
 	}
-	err := r.rows.Scan(into...)
-	for i, v := range values {
+	err := r.rows.Scan(r.into...)
+	for i, v := range r.values {
 		row[i] = v
 	}
 	return err
 }
 
-// Close implements [driver.Rows].
-func (r oneRow) Close() error { return r.rows.Close() }
+// Close implements [driver.Rows]: the handler's rows are closed.
+func (r *handedRows) Close() error { return r.rows.Close() }
+
+// HasNextResultSet implements [driver.RowsNextResultSet].
+func (r *handedRows) HasNextResultSet() bool { return r.more }
+
+// NextResultSet implements [driver.RowsNextResultSet].
+func (r *handedRows) NextResultSet() error {
+	if !r.more && !r.shut.Load() {
+		return io.EOF
+	}
+	r.more, r.types, r.values = false, nil, nil
+	return nil
+}
+
+// columnType is what the database says of a column.
+func (r *handedRows) columnType(i int) *sql.ColumnType {
+	if r.types == nil {
+		r.types, _ = r.rows.ColumnTypes()
+	}
+	if i >= len(r.types) {
+		return new(sql.ColumnType)
+	}
+	return r.types[i]
+}
+
+// ColumnTypeScanType implements [driver.RowsColumnTypeScanType].
+func (r *handedRows) ColumnTypeScanType(i int) reflect.Type {
+	if scan := r.columnType(i).ScanType(); scan != nil {
+		return scan
+	}
+	return reflect.TypeFor[any]()
+}
+
+// ColumnTypeDatabaseTypeName implements [driver.RowsColumnTypeDatabaseTypeName].
+func (r *handedRows) ColumnTypeDatabaseTypeName(i int) string {
+	return r.columnType(i).DatabaseTypeName()
+}
+
+// ColumnTypeLength implements [driver.RowsColumnTypeLength].
+func (r *handedRows) ColumnTypeLength(i int) (int64, bool) { return r.columnType(i).Length() }
+
+// ColumnTypeNullable implements [driver.RowsColumnTypeNullable].
+func (r *handedRows) ColumnTypeNullable(i int) (nullable, ok bool) { return r.columnType(i).Nullable() }
+
+// ColumnTypePrecisionScale implements [driver.RowsColumnTypePrecisionScale].
+func (r *handedRows) ColumnTypePrecisionScale(i int) (precision, scale int64, ok bool) {
+	return r.columnType(i).DecimalSize()
+}
+
+// unreadRows are rows as the library closes them.
+type unreadRows struct{ *handedRows }
+
+// Close implements [unread].
+func (r unreadRows) Close() error {
+	r.shut.Store(true)
+	return r.rows.Close()
+}
+
+// Err implements [unread].
+func (r unreadRows) Err() error { return r.rows.Err() }
+
+// forget takes the row away that the handler has read last. It is called in the goroutine of the handler.
+func (r unreadRows) forget() {
+	if r.out != nil {
+		r.out.NextResultSet()
+	}
+}

@@ -32,9 +32,7 @@ func (t *Tx) BindStep(ctx context.Context) (inside context.Context, leave func()
 	return context.WithValue(ctx, txKey{}, b), func() {
 		access.over.Store(true)
 		t.Conn.step.Store(nil)
-		t.Conn.stateMu.Lock()
-		defer t.Conn.stateMu.Unlock()
-		t.Conn.checkRows()
+		t.Conn.CloseRows()
 	}
 }
 
