@@ -26,6 +26,9 @@ func (r *refusal) Unwrap() error        { return r.cause }
 // refuseToken turns an error of golang-jwt into a refusal. The reason does not contain the error's own text, because the
 // error of a key function may quote the token.
 func refuseToken(err error) error {
+	if own, ok := errors.AsType[*refusal](err); ok {
+		return refuse(own.reason, err)
+	}
 	for _, known := range []struct {
 		sentinel error
 		reason   string

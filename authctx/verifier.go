@@ -1,6 +1,9 @@
 package authctx
 
 import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
 	"errors"
 	"fmt"
 	"net/http"
@@ -25,8 +28,9 @@ type Config struct {
 	// section 3.1). New refuses "none". It also refuses HS256, HS384 and HS512 together with others, because a public key
 	// could be used as their secret.
 	Algorithms []string
-	// Keyfunc returns the key to check a token's signature with. It must return only keys of this issuer. For a JWKS address
-	// see docs/auth.md, which says how to use keyfunc/v3: not keyfunc.NewDefaultCtx.
+	// Keyfunc returns the key to check a token's signature with. It must return only keys of this issuer. No token is accepted
+	// with a secret that is shorter than the hash of "alg" (32, 48 or 64 bytes), nor with an RSA key below 2048 bits. For a
+	// JWKS address see docs/auth.md, which says how to use keyfunc/v3: not keyfunc.NewDefaultCtx.
 	Keyfunc jwt.Keyfunc
 	// Leeway is how far the clocks of issuer and server may be apart when "exp", "nbf" and "iat" are checked: 0 to
 	// [MaxLeeway], default 0.
@@ -172,18 +176,44 @@ func (i *issuer) key(token *jwt.Token) (any, error) {
 		return nil, errors.New("idem: the token requires an extension that is not supported (RFC 7515, section 4.1.11)")
 	}
 	key, err := i.keyfunc(token)
-	if err == nil && hasEmptySecret(key) {
-		return nil, errors.New("idem: Keyfunc returned an empty secret; anybody could sign with it")
+	if err == nil {
+		err = usable(token.Method, key)
 	}
 	return key, err
 }
 
-// hasEmptySecret reports whether key, or a key of a set, is a secret without any bytes. A set often holds the secret from
-// before a rotation, and that one may be unset.
-func hasEmptySecret(key jwt.VerificationKey) bool {
-	if set, ok := key.(jwt.VerificationKeySet); ok {
-		return slices.ContainsFunc(set.Keys, hasEmptySecret)
+// minRSA is the shortest RSA key, in bits (RFC 7518, section 3.3).
+const minRSA = 2048
+
+// usable returns an error if a key, or one of a set, must not verify a signature: a secret that can be guessed, an RSA key
+// that can be factored, or no key at all. A set often holds the secret from before a rotation, and that one may be unset.
+func usable(method jwt.SigningMethod, key jwt.VerificationKey) error {
+	missing := key == nil
+	switch key := key.(type) {
+	case jwt.VerificationKeySet:
+		for _, one := range key.Keys {
+			if err := usable(method, one); err != nil {
+				return err
+			}
+		}
+		missing = len(key.Keys) == 0
+	case []byte:
+		if hmac, ok := method.(*jwt.SigningMethodHMAC); ok && len(key) < hmac.Hash.Size() {
+			return refuse(fmt.Sprintf("Keyfunc returned a short secret; a secret of %s needs at least %d random bytes (RFC 7518, "+
+				"section 3.2)", hmac.Name, hmac.Hash.Size()), nil)
+		}
+	case *rsa.PublicKey:
+		if missing = key == nil || key.N == nil; !missing && key.N.BitLen() < minRSA {
+			return refuse(fmt.Sprintf("Keyfunc returned a short key; an RSA key needs at least %d bits (RFC 7518, section 3.3)",
+				minRSA), nil)
+		}
+	case *ecdsa.PublicKey:
+		missing = key == nil || key.Curve == nil
+	case ed25519.PublicKey:
+		missing = len(key) == 0
 	}
-	secret, ok := key.([]byte)
-	return ok && len(secret) == 0
+	if missing {
+		return refuse("Keyfunc returned no key, and no error", nil)
+	}
+	return nil
 }

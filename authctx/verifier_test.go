@@ -333,7 +333,7 @@ func TestClient(t *testing.T) {
 // CONTRACT S-1
 func TestOneSubjectAtTwoIssuers(t *testing.T) {
 	const otherIssuer = "https://other.example"
-	otherSecret := []byte("another secret of thirty-two bytes")
+	otherSecret := []byte("another secret, of the forty-eight bytes of HS384")
 	other := testConfig()
 	other.Issuer, other.Keyfunc, other.Algorithms = otherIssuer, keyOf(otherSecret), []string{"HS384"}
 	v := newVerifier(t, testConfig(), other)

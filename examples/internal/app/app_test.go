@@ -2,6 +2,7 @@ package app
 
 import (
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,13 +31,14 @@ func TestDefaults(t *testing.T) {
 func TestBounds(t *testing.T) {
 	for _, env := range []map[string]string{
 		{"RETENTION": "24h", "LEASE": "1s", "DEADLINE": "1s"}, {"RETENTION": "72h", "LEASE": "1h", "DEADLINE": "24h"},
+		{"JWT_SECRET": strings.Repeat("x", 32)}, {"JWT_SECRET": "unused", "JWKS_URL": "https://issuer.example/keys"},
 	} {
 		_, err := load(env)
 		require.NoError(t, err)
 	}
 	for name, values := range map[string][]string{
 		"RETENTION": {"23h59m59s", "72h1s", "3d", "72", "-24h"}, "LEASE": {"0", "999ms", "61m", "x"},
-		"DEADLINE": {"0s", "25h"}, "UNSAFE_SIMULATOR": {"true", "2"},
+		"DEADLINE": {"0s", "25h"}, "UNSAFE_SIMULATOR": {"true", "2"}, "JWT_SECRET": {"x", strings.Repeat("x", 31)},
 	} {
 		for _, value := range values {
 			_, err := load(map[string]string{name: value})
@@ -62,7 +64,7 @@ func TestProviderURL(t *testing.T) {
 }
 
 func TestTokensAreAccepted(t *testing.T) {
-	s, err := load(map[string]string{"JWT_SECRET": "another secret of somebody"})
+	s, err := load(map[string]string{"JWT_SECRET": "another secret of somebody, in 32 bytes"})
 	require.NoError(t, err)
 	verifier, err := s.verifier(t.Context())
 	require.NoError(t, err)
@@ -124,7 +126,7 @@ func TestDemoMode(t *testing.T) {
 		require.True(t, s.isDemo(), env)
 	}
 	for _, env := range []map[string]string{
-		{"DATABASE_URL": "postgres://localhost/shop"}, {"JWT_SECRET": "a secret"}, {"JWKS_URL": "https://issuer.example/keys"},
+		{"DATABASE_URL": "postgres://localhost/shop"}, {"JWT_SECRET": "a secret of somebody, in 32 bytes or more"}, {"JWKS_URL": "https://issuer.example/keys"},
 	} {
 		s, err := load(env)
 		require.NoError(t, err)

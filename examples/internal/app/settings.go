@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/url"
@@ -17,11 +18,14 @@ import (
 // developmentSecret signs the tokens of an app that was started without a JWT_SECRET.
 const developmentSecret = "development-secret-that-everybody-knows"
 
+// minSecret is the shortest JWT_SECRET: with a shorter one, no token is accepted.
+const minSecret = sha256.Size
+
 // Settings are the settings of the app, from environment variables.
 type Settings struct {
 	Addr      string           // ADDR, default 127.0.0.1:8080; port 0 picks one
 	Database  database.Address // DATABASE_URL
-	JWTSecret string           // JWT_SECRET, default a development secret
+	JWTSecret string           // JWT_SECRET, at least 32 bytes, default a development secret
 	JWKSURL   string           // JWKS_URL, default empty
 	Lease     time.Duration    // LEASE, default 30 s
 	Deadline  time.Duration    // DEADLINE, default 60 s
@@ -45,6 +49,10 @@ func LoadSettings(getenv func(name string) string) (Settings, error) {
 		Origin:    getenv("CORS_ORIGIN"),
 
 		ProviderURL: strings.TrimSuffix(getenv("PROVIDER_URL"), "/"), ProviderToken: getenv("PROVIDER_TOKEN"),
+	}
+	if s.JWKSURL == "" && len(s.JWTSecret) < minSecret {
+		return Settings{}, fmt.Errorf("JWT_SECRET: it has %d bytes; HS256 needs at least %d random ones (RFC 7518, section 3.2), "+
+			"such as of: openssl rand -hex 32", len(s.JWTSecret), minSecret)
 	}
 	address, err := database.Parse(getenv("DATABASE_URL"))
 	if err != nil {

@@ -102,7 +102,7 @@ func (a *app) untilAnswer(r apptest.Request) {
 
 // demoOff starts the app with each setting that ends demo mode.
 func demoOff(t *testing.T, program string) {
-	for i, env := range []string{"JWT_SECRET=a secret of somebody", "DATABASE_URL=" + pgtest.URL(t)} {
+	for i, env := range []string{"JWT_SECRET=a secret of somebody, in 32 bytes", "DATABASE_URL=" + pgtest.URL(t)} {
 		t.Run([]string{"secret", "database"}[i], func(t *testing.T) {
 			t.Parallel()
 			p := apptest.Start(t, program, t.TempDir(), env)

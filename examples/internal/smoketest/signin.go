@@ -16,7 +16,7 @@ var signInLink = regexp.MustCompile(`(?m)^http://[^/]+(/idem-sign-in\?ticket=\w+
 // SignIn follows the printed link to the operators' pages. Who does not have it needs a token. Both apps pass it.
 func SignIn(t *testing.T, program string) {
 	t.Parallel()
-	p := apptest.Start(t, program, t.TempDir(), "JWT_SECRET=a secret of somebody")
+	p := apptest.Start(t, program, t.TempDir(), "JWT_SECRET=a secret of somebody, in 32 bytes")
 	get := func(path, cookie string) apptest.Response {
 		r := apptest.Request{Method: http.MethodGet, Path: path, Header: http.Header{}}
 		if cookie != "" {
