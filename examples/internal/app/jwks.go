@@ -2,87 +2,158 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/MicahParks/jwkset"
-	"github.com/MicahParks/keyfunc/v3"
 	"github.com/golang-jwt/jwt/v5"
-	"golang.org/x/time/rate"
 )
 
 const (
-	// refreshEvery is the shortest time between two fetches for tokens with an unknown key. Anybody can make such tokens:
-	// they cost the issuer at most one request in this time.
+	// refreshEvery is the shortest time between two fetches. Anybody can make tokens with an unknown key: they cost the issuer
+	// at most one request in this time.
 	refreshEvery = time.Second
 
-	// refreshWait is how long a token with an unknown key waits for that.
-	refreshWait = 3 * refreshEvery
+	// refreshWait is how long a token with an unknown key waits for a fetch. The fetch goes on without it.
+	refreshWait = 3 * time.Second
+
+	fetchTimeout = 15 * time.Second
+	maxKeySet    = 1 << 20 // bytes
 )
+
+var errNoKey = errors.New("the issuer has no such key for signatures")
 
 // remoteKeys are the keys of a JWKS address. They are fetched every hour, and when a token names an unknown key. One fetch
 // answers all tokens that came before it. There is no budget of fetches: forged tokens could use it up, and tokens that the
 // issuer has signed with a new key would be refused.
 type remoteKeys struct {
-	known, fetched keyfunc.Keyfunc // the same keys: as they are, and fetched again if the requested one is missing
-	turn           chan struct{}   // holds a token during a fetch
-	began          time.Time       // the last fetch
+	url    string
+	client http.Client
+	wanted chan struct{} // holds a token's wish for a fetch
+
+	mu    sync.Mutex
+	keys  []jwkset.JWK
+	began time.Time     // the last fetch that has ended
+	ended chan struct{} // is closed when the next one has
 }
 
 // newRemoteKeys fetches the keys, and keeps them up to date until ctx ends.
-func newRemoteKeys(ctx context.Context, url string) (*remoteKeys, error) {
-	storage, err := jwkset.NewStorageFromHTTP(url, jwkset.HTTPClientStorageOptions{
-		Ctx: ctx, HTTPTimeout: 5 * time.Second, NoErrorReturnFirstHTTPReq: true, RefreshInterval: time.Hour,
-		RefreshErrorHandler: func(ctx context.Context, err error) {
-			slog.ErrorContext(ctx, "the keys of JWKS_URL could not be fetched", "error", err)
-		},
-	})
-	if err != nil {
+func newRemoteKeys(ctx context.Context, address string) (*remoteKeys, error) {
+	if _, err := url.ParseRequestURI(address); err != nil {
 		return nil, err
 	}
-	r := &remoteKeys{turn: make(chan struct{}, 1)}
-	if r.known, err = keysOf(ctx, url, storage, nil); err != nil {
-		return nil, err
+	r := &remoteKeys{
+		url: address, client: http.Client{Timeout: fetchTimeout}, wanted: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
-	r.fetched, err = keysOf(ctx, url, storage, rate.NewLimiter(rate.Inf, 1))
-	return r, err
+	go r.keepUpToDate(ctx)
+	return r, nil
 }
 
-// keysOf reads keys from a storage. With a limiter, it fetches the keys if the requested one is missing.
-func keysOf(ctx context.Context, url string, storage jwkset.Storage, limiter *rate.Limiter) (keyfunc.Keyfunc, error) {
-	client, err := jwkset.NewHTTPClient(jwkset.HTTPClientOptions{
-		HTTPURLs: map[string]jwkset.Storage{url: storage}, RefreshUnknownKID: limiter,
-	})
+func (r *remoteKeys) keepUpToDate(ctx context.Context) {
+	for {
+		began := time.Now()
+		keys, err := r.fetch(ctx)
+		if err != nil {
+			slog.ErrorContext(ctx, "the keys of JWKS_URL could not be fetched", "error", err)
+		}
+		r.mu.Lock()
+		if err == nil {
+			r.keys = keys
+		}
+		close(r.ended)
+		r.began, r.ended = began, make(chan struct{})
+		r.mu.Unlock()
+
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Until(began.Add(refreshEvery))):
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.wanted:
+		case <-time.After(time.Hour):
+		}
+	}
+}
+
+// fetch returns the issuer's keys for signatures. A key that cannot be read is ignored (RFC 7517, section 5).
+func (r *remoteKeys) fetch(ctx context.Context) (keys []jwkset.JWK, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url, nil)
 	if err != nil {
 		return nil, err
 	}
-	return keyfunc.New(keyfunc.Options{Ctx: ctx, Storage: client})
+	res, err := r.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxKeySet+1))
+	switch err := errors.Join(err, res.Body.Close()); {
+	case err != nil:
+		return nil, err
+	case res.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("the status is %d", res.StatusCode)
+	case len(body) > maxKeySet:
+		return nil, fmt.Errorf("the set is larger than %d bytes", maxKeySet)
+	}
+	var set struct{ Keys []json.RawMessage }
+	if err := json.Unmarshal(body, &set); err != nil {
+		return nil, err
+	}
+	for i, text := range set.Keys {
+		key, err := jwkset.NewJWKFromRawJSON(text, jwkset.JWKMarshalOptions{}, jwkset.JWKValidateOptions{})
+		if err != nil {
+			slog.WarnContext(ctx, "a key of JWKS_URL is ignored", "number", i+1, "error", err)
+			continue
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
 }
 
 // key is a [jwt.Keyfunc].
 func (r *remoteKeys) key(token *jwt.Token) (any, error) {
-	arrived := time.Now()
-	key, err := r.known.Keyfunc(token)
-	if err == nil || !errors.Is(err, jwkset.ErrKeyNotFound) {
-		return key, err
+	arrived, patience := time.Now(), time.After(refreshWait)
+	for {
+		r.mu.Lock()
+		keys, began, ended := r.keys, r.began, r.ended
+		r.mu.Unlock()
+		if found := keysFor(token, keys); len(found) > 0 {
+			return jwt.VerificationKeySet{Keys: found}, nil
+		}
+		if began.After(arrived) {
+			return nil, errNoKey
+		}
+		select {
+		case r.wanted <- struct{}{}:
+		default: // another token has asked
+		}
+		select {
+		case <-ended:
+		case <-patience:
+			return nil, errNoKey
+		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), refreshWait)
-	defer cancel()
-	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
-	case <-ctx.Done():
-		return nil, err
+}
+
+// keysFor returns the keys that may have signed the token: of its key id, if it has one, and for its algorithm.
+func keysFor(token *jwt.Token, keys []jwkset.JWK) (found []jwt.VerificationKey) {
+	id, named := token.Header["kid"]
+	for _, key := range keys {
+		is := key.Marshal()
+		if (!named || id == is.KID) && (is.ALG == "" || is.ALG.String() == token.Method.Alg()) &&
+			(is.USE == "" || is.USE == jwkset.UseSig) && (len(is.KEYOPS) == 0 || slices.Contains(is.KEYOPS, jwkset.KeyOpsVerify)) {
+			found = append(found, key.Key())
+		}
 	}
-	if r.began.After(arrived) { // another token's fetch has answered this one, too
-		return r.known.Keyfunc(token)
-	}
-	select {
-	case <-time.After(time.Until(r.began.Add(refreshEvery))):
-	case <-ctx.Done():
-		return nil, err
-	}
-	r.began = time.Now()
-	return r.fetched.KeyfuncCtx(ctx)(token)
+	return found
 }
