@@ -30,7 +30,7 @@ type Config struct {
 	Algorithms []string
 	// Keyfunc returns the key to check a token's signature with. It must return only keys of this issuer. No token is accepted
 	// with a secret that is shorter than the hash of "alg" (32, 48 or 64 bytes), nor with an RSA key below 2048 bits. For a
-	// JWKS address see docs/auth.md, which says how to use keyfunc/v3: not keyfunc.NewDefaultCtx.
+	// JWKS address see docs/auth.md: not keyfunc.NewDefaultCtx.
 	Keyfunc jwt.Keyfunc
 	// Leeway is how far the clocks of issuer and server may be apart when "exp", "nbf" and "iat" are checked: 0 to
 	// [MaxLeeway], default 0.
