@@ -39,7 +39,7 @@ func TestChecks(t *testing.T) {
 	wanted, mounted := map[string]string{}, map[string]string{}
 	files, err := filepath.Glob("testdata/*/*.go")
 	require.NoError(t, err)
-	require.Len(t, files, 10)
+	require.Len(t, files, 14)
 	var packages []string
 	for _, file := range files {
 		packages = append(packages, "./"+filepath.Dir(file))
