@@ -15,6 +15,15 @@ type frame struct {
 	caller   *frame
 }
 
+// frame returns the frame of a call. There is one for each, so that sources can be compared.
+func (p *program) frame(f *ssa.Function, call ssa.CallInstruction, caller *frame) *frame {
+	key := frame{f, call, caller}
+	if p.frames[key] == nil {
+		p.frames[key] = &key
+	}
+	return p.frames[key]
+}
+
 func (f *frame) depth() (n int) {
 	for ; f != nil; f = f.caller {
 		n++
@@ -153,7 +162,7 @@ func (f *flow) result(call *ssa.Call, i int, at *frame) (known bool) {
 		return false
 	}
 	for _, to := range targets {
-		inner := &frame{to, call, at}
+		inner := f.frame(to, call, at)
 		eachInstruction(to, func(in ssa.Instruction) {
 			if ret, ok := in.(*ssa.Return); ok && i < len(ret.Results) {
 				f.follow(ret.Results[i], inner)

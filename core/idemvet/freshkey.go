@@ -20,7 +20,7 @@ type send struct {
 
 // freshKeys reports retry loops that send a new Idempotency-Key at each try. A call in a loop, of a function that sets the
 // header, counts as one that sets it.
-func (p *program) freshKeys() (found []note) {
+func (p *program) freshKeys() (found []*note) {
 	var sends []send
 	for _, f := range p.functions {
 		eachInstruction(f, func(i ssa.Instruction) {
@@ -46,7 +46,7 @@ func (p *program) freshKeys() (found []note) {
 		}
 		again := slices.ContainsFunc(loopsOf(f), func(l loop) bool { return l.triesAgain() && made.freshIn(l) })
 		if again || len(made.fresh) > 0 && p.retried(f) {
-			found = append(found, note{at: s.at, check: "freshkey", text: "each try sends a new Idempotency-Key, so each try is a " +
+			found = append(found, &note{at: s.at, check: "freshkey", text: "each try sends a new Idempotency-Key, so each try is a " +
 				"new command: make the key once, before the first try"})
 			continue
 		}

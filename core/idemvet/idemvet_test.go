@@ -57,6 +57,7 @@ func TestChecks(t *testing.T) {
 	}
 	p, err := load("", packages)
 	require.NoError(t, err)
+	p.clients = []string{"github.com/google/uuid"} // for testdata/calls
 	routes := p.routes()
 	seen := map[string]string{}
 	for _, r := range routes {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"go/ast"
 	"go/types"
 	"slices"
 	"strings"
@@ -28,6 +29,11 @@ type program struct {
 	lent      map[*ssa.Function]*ssa.Call // functions that are given to another module: chi's r.Route(pattern, f)
 	reading   map[ssa.Value]bool          // what is being followed: a loop may lead back to it
 	concrete  []types.Type                // types of the app that an interface may hold
+	frames    map[frame]*frame
+	made      map[part][]source // see origins
+	clients   []string          // packages that call others: see calls.go
+	generated map[string]bool   // files
+	unreached map[*ssa.BasicBlock]bool
 }
 
 func load(dir string, patterns []string) (*program, error) {
@@ -67,7 +73,13 @@ func load(dir string, patterns []string) (*program, error) {
 	}
 	p := &program{packages: loaded, callers: map[*ssa.Function][]ssa.CallInstruction{},
 		closures: map[*ssa.Function][]*ssa.MakeClosure{}, fields: map[*types.Var][]*ssa.Store{},
-		globals: map[*ssa.Global][]*ssa.Store{}, lent: map[*ssa.Function]*ssa.Call{}, reading: map[ssa.Value]bool{}}
+		globals: map[*ssa.Global][]*ssa.Store{}, lent: map[*ssa.Function]*ssa.Call{}, reading: map[ssa.Value]bool{},
+		frames: map[frame]*frame{}, made: map[part][]source{}, generated: map[string]bool{}, unreached: map[*ssa.BasicBlock]bool{}}
+	for _, one := range loaded {
+		for i, file := range one.Syntax {
+			p.generated[one.CompiledGoFiles[i]] = ast.IsGenerated(file)
+		}
+	}
 	p.ssa, _ = ssautil.Packages(loaded, ssa.InstantiateGenerics)
 	p.ssa.Build()
 	all := ssautil.AllFunctions(p.ssa)

@@ -112,17 +112,23 @@ func (f *finding) String() string {
 func (p *program) check(said table, routes []route) []*finding {
 	found := map[string]*finding{}
 	silenced := p.silenced()
-	add := func(notes []note, of ...route) {
+	add := func(notes []*note, of ...route) {
 		for _, n := range notes {
-			at := p.ssa.Fset.Position(n.at)
-			if silenced[at.Filename][at.Line] {
-				continue
+			in := p.ssa.Fset.Position(n.at)
+			for _, pos := range p.places(n) {
+				at := p.ssa.Fset.Position(pos)
+				if silenced[at.Filename][at.Line] || silenced[in.Filename][in.Line] {
+					continue
+				}
+				key := fmt.Sprint(at, in, n.check)
+				if found[key] == nil {
+					found[key] = &finding{at: at, check: n.check, text: n.text, path: strings.Join(n.path, " > ")}
+					if at != in {
+						found[key].text += " (in generated code: " + short(in) + ")"
+					}
+				}
+				found[key].routes = append(found[key].routes, of...)
 			}
-			key := fmt.Sprint(at, n.check)
-			if found[key] == nil {
-				found[key] = &finding{at: at, check: n.check, text: n.text, path: strings.Join(n.path, " > ")}
-			}
-			found[key].routes = append(found[key].routes, of...)
 		}
 	}
 	reached := map[*ssa.Function]bool{}

@@ -28,10 +28,17 @@ type value struct {
 	labels    label
 	fields    map[int]value
 	functions []closure
-	// types are those that an interface may hold; open if it may hold others.
+	// types are those that an interface may hold; open if it may hold others. One that is an interface itself is of another
+	// module, which alone knows what it holds: pgx.Tx.
 	types []types.Type
 	open  bool
+	// origins are where the value was made, if that was before the request.
+	origins []source
+	tables  []string // of the statement, or of the session of GORM
 }
+
+// known reports whether the walk itself has seen how the value was made.
+func (v value) known() bool { return len(v.types)+len(v.fields)+len(v.functions) > 0 }
 
 // closure is a function with its free variables.
 type closure struct {
@@ -99,6 +106,7 @@ func (v value) joined(other value, depth int) value {
 			v.types = append(slices.Clip(v.types), t)
 		}
 	}
+	v.origins, v.tables = united(v.origins, other.origins), united(v.tables, other.tables)
 	if len(other.fields) > 0 {
 		fields := maps.Clone(v.fields)
 		if fields == nil {
@@ -117,6 +125,16 @@ func (v value) joined(other value, depth int) value {
 	return v
 }
 
+// united returns the elements of both.
+func united[T comparable](all, others []T) []T {
+	for _, one := range others {
+		if !slices.Contains(all, one) {
+			all = append(slices.Clip(all), one)
+		}
+	}
+	return all
+}
+
 var seed = maphash.MakeSeed()
 
 func hash[T comparable](v T, rest uint64) uint64 {
@@ -131,6 +149,12 @@ func (v value) hash() uint64 {
 	}
 	for _, t := range v.types {
 		h = hash(types.TypeString(t, nil), h)
+	}
+	for _, o := range v.origins {
+		h = hash(o, h)
+	}
+	for _, t := range v.tables {
+		h = hash(t, h)
 	}
 	for _, i := range slices.Sorted(maps.Keys(v.fields)) {
 		h = hash(i, hash(v.fields[i].hash(), h))

@@ -25,11 +25,12 @@ type walk struct {
 	// guarded: the walk began at a guarded route. Else only what is wrong everywhere is reported.
 	guarded, writes bool // writes: those past the attempt are wrong
 
-	done    map[uint64]*value
+	done    map[uint64]*visit
 	reached map[*ssa.Function]bool
 	path    []string
 	at      token.Pos // the call that is being walked
-	found   []note
+	roots   []*visit  // the handler, and middleware
+	found   []*note
 	// What a function has stored where others read it. It grows until nothing new is learnt.
 	stored  map[any]value // by field (*types.Var) or variable (*ssa.Alloc)
 	carries label         // what the handler's context carries by c.Set
@@ -41,24 +42,32 @@ type note struct {
 	at          token.Pos
 	check, text string
 	path        []string // the functions from the handler to the place
+	in          *visit
 }
 
-func (w *walk) report(site ssa.CallInstruction, check, text string) {
-	w.found = append(w.found, note{cmp.Or(site.Pos(), w.at), check, text, slices.Clone(w.path)})
+func (a *activation) note(site ssa.CallInstruction, check, text string) *note {
+	return &note{cmp.Or(site.Pos(), a.at), check, text, slices.Clone(a.path), a.visit}
+}
+
+func (a *activation) report(site ssa.CallInstruction, check, text string) {
+	a.found = append(a.found, a.note(site, check, text))
 }
 
 // run walks handlers and middleware, and the handlers that middleware returns. What it finds is in found.
 func (w *walk) run(entries []closure) {
 	w.stored = map[any]value{}
 	for rounds := 0; rounds < 10 && (rounds == 0 || w.changed); rounds++ {
-		w.changed, w.found = false, nil
-		w.done = map[uint64]*value{}
+		w.changed, w.found, w.roots = false, nil, nil
+		w.done = map[uint64]*visit{}
 		for todo := slices.Clone(entries); len(todo) > 0; todo = todo[1:] {
 			if c := todo[0]; len(c.function.Blocks) > 0 && w.done[w.key(c, w.requestOf(c.function), 0)] == nil {
-				todo = append(todo, w.enter(c, w.requestOf(c.function), 0).functions...)
+				root := w.enter(c, w.requestOf(c.function), 0)
+				w.roots = append(w.roots, root)
+				todo = append(todo, root.result.functions...)
 			}
 		}
 	}
+	w.readsBehind()
 }
 
 // requestOf are the arguments that a router gives to a handler.
@@ -170,21 +179,25 @@ func (w *walk) key(c closure, args []value, mode mode) uint64 {
 	return id
 }
 
-// enter returns what a function returns, and reports what it does.
-func (w *walk) enter(c closure, args []value, mode mode) value {
+// enter returns what a function returns and does, and reports what is wrong with it.
+func (w *walk) enter(c closure, args []value, mode mode) *visit {
 	id := w.key(c, args, mode)
 	if known, ok := w.done[id]; ok {
-		return *known
+		return known
 	}
-	result := new(value)
-	w.done[id] = result
+	visit := new(visit)
+	result := &visit.result
+	w.done[id] = visit
 	w.reached[c.function] = true
 	if c.function.Synthetic == "" {
 		w.path = append(w.path, strings.TrimSuffix(c.function.Name(), "$bound"))
 		defer func() { w.path = w.path[:len(w.path)-1] }()
 	}
-	a := activation{w, c, args, mode, map[ssa.Value]*value{}}
+	a := activation{w, c, args, mode, map[ssa.Value]*value{}, visit}
 	eachInstruction(c.function, func(i ssa.Instruction) {
+		if a.dead(i.Block()) {
+			return
+		}
 		switch i := i.(type) {
 		case *ssa.Call:
 			a.value(i)
@@ -204,7 +217,7 @@ func (w *walk) enter(c closure, args []value, mode mode) value {
 			}
 		}
 	})
-	return *result
+	return visit
 }
 
 // activation is a function that is being walked.
@@ -214,6 +227,7 @@ type activation struct {
 	args   []value
 	mode   mode
 	values map[ssa.Value]*value
+	visit  *visit
 }
 
 func (a *activation) value(v ssa.Value) value {
@@ -239,10 +253,12 @@ func (a *activation) find(v ssa.Value) (found value) {
 		if i := slices.Index(a.closure.function.FreeVars, v); i < len(a.free) {
 			found = a.free[i]
 		}
-		return found.join(a.stored[variable(a.program, v)])
+		return a.orMade(found.join(a.stored[variable(a.program, v)]), v)
 	case *ssa.Const:
 		if v.Value != nil && v.Value.Kind() == constant.String {
-			found.labels = statement(constant.StringVal(v.Value))
+			text := constant.StringVal(v.Value)
+			found.labels = statement(text)
+			found.tables = tablesIn(text, found.labels)
 		}
 	case *ssa.Global:
 		for _, store := range a.globals[v] {
@@ -271,6 +287,10 @@ func (a *activation) find(v ssa.Value) (found value) {
 	case *ssa.Field:
 		return a.field(v.X, v.Field)
 	case *ssa.UnOp:
+		switch v.X.(type) {
+		case *ssa.FreeVar, *ssa.Global: // a variable
+			return a.orMade(a.value(v.X), v)
+		}
 		return a.value(v.X)
 	case *ssa.IndexAddr:
 		return a.value(v.X)
@@ -285,10 +305,13 @@ func (a *activation) find(v ssa.Value) (found value) {
 	case *ssa.Next:
 		return a.value(v.Iter)
 	case *ssa.BinOp: // a statement is what its beginning says
-		return value{labels: a.value(v.X).labels & (readSQL | writeSQL)}
+		begins := a.value(v.X)
+		return value{labels: begins.labels & (readSQL | writeSQL), tables: begins.tables}
 	case *ssa.Phi:
-		for _, edge := range v.Edges {
-			found = found.join(a.value(edge))
+		for i, edge := range v.Edges {
+			if !a.dead(v.Block().Preds[i]) {
+				found = found.join(a.value(edge))
+			}
 		}
 	case *ssa.ChangeType:
 		return a.value(v.X)
@@ -297,7 +320,10 @@ func (a *activation) find(v ssa.Value) (found value) {
 	case *ssa.ChangeInterface:
 		return a.value(v.X)
 	case *ssa.TypeAssert:
-		return a.value(v.X)
+		if found = a.value(v.X); len(found.types) == 0 {
+			found.types = a.handles(v.AssertedType)
+		}
+		return found
 	case *ssa.MakeInterface:
 		found = a.value(v.X)
 		if isNamed(v.X.Type(), ginPath, "Context") && isNamed(v.Type(), "context", "Context") {
@@ -322,7 +348,33 @@ func (a *activation) field(of ssa.Value, i int) value {
 	if isNamed(field.Type(), gormPath, "DB") {
 		whole.labels &^= request
 	}
-	return whole.field(i).join(a.stored[field])
+	found := whole.field(i).join(a.stored[field])
+	if !found.known() && (types.IsInterface(field.Type()) || a.inApp(field.Type())) {
+		found = found.join(a.madeAt(field.Type(), a.ofField(whole.origins, of.Type(), i)))
+	}
+	return found
+}
+
+// orMade is what is known of a variable that was set before the request.
+func (a *activation) orMade(found value, v ssa.Value) value {
+	if found.known() || !types.IsInterface(v.Type()) && !a.inApp(v.Type()) {
+		return found
+	}
+	return found.join(a.madeAt(v.Type(), a.sources(v, nil)))
+}
+
+// inApp reports whether a type, or what it points to, is one of the app.
+func (p *program) inApp(t types.Type) bool {
+	name := namedOf(t)
+	return name != nil && p.ofApp(name.Pkg())
+}
+
+// handles are the types of a value that comes from another module: see value.types.
+func (p *program) handles(t types.Type) []types.Type {
+	if p.isHandle(t) {
+		return []types.Type{t}
+	}
+	return nil
 }
 
 // cell is what is stored at an address of this function.
@@ -330,7 +382,7 @@ func (a *activation) cell(addr ssa.Value) (found value) {
 	for _, ref := range *addr.Referrers() {
 		switch ref := ref.(type) {
 		case *ssa.Store:
-			if ref.Addr == addr {
+			if ref.Addr == addr && !a.dead(ref.Block()) {
 				found = found.join(a.value(ref.Val))
 			}
 		case *ssa.FieldAddr:
@@ -360,6 +412,7 @@ func (a *activation) store(s *ssa.Store) {
 	}
 	v := a.value(s.Val)
 	v.labels &^= readSQL | writeSQL
+	v.tables = nil
 	known := a.stored[to]
 	if joined := known.join(v); joined.hash() != known.hash() {
 		a.stored[to], a.changed = joined, true
@@ -419,13 +472,21 @@ func (a *activation) call(site ssa.CallInstruction, mode mode) value {
 	var result value
 	for _, c := range targets {
 		if len(c.function.Blocks) > 0 {
-			result = result.join(a.walk.enter(c, args, mode))
+			result = result.join(a.into(site, c, args, mode))
 		}
 	}
 	if foreign {
 		result = result.join(a.foreign(site, args, mode))
 	}
 	return result
+}
+
+// into walks a function that a call reaches.
+func (a *activation) into(site ssa.CallInstruction, c closure, args []value, mode mode) value {
+	inner := a.walk.enter(c, args, mode)
+	a.visit.steps = append(a.visit.steps, step{at: site, inner: inner})
+	inner.callers = append(inner.callers, caller{a.visit, site})
+	return inner.result
 }
 
 // methods are those of the types that an interface holds.
@@ -451,8 +512,10 @@ var spawns = []string{"Go", "TryGo", "AfterFunc", "Submit"}
 func (a *activation) foreign(site ssa.CallInstruction, args []value, mode mode) value {
 	f := callee(site)
 	var labels label
+	var tables []string
 	for _, arg := range args {
 		labels |= arg.all()
+		tables = united(tables, arg.tables)
 	}
 	switch {
 	case is(f, "context", "Background", "TODO"):
@@ -481,6 +544,12 @@ func (a *activation) foreign(site ssa.CallInstruction, args []value, mode mode) 
 			a.report(site, "txbegin", "Begin on the attempt's transaction fails (\"invalid transaction\"): the attempt commits with "+
 				"the answer. Take Begin, Commit and Rollback out; a part that may fail goes into tx.Transaction")
 		}
+		if f.Name() == "Model" || f.Name() == "Table" {
+			tables = a.tablesOf(site.Common().Args[1], args[1])
+		}
+		if f.Name() == "Raw" && args[1].labels&writeSQL != 0 {
+			tables = nil // reported there, not where its rows are read
+		}
 		if f.Name() == "Clauses" && slices.ContainsFunc(args[1].types, isLocking) {
 			labels |= locking
 		}
@@ -494,10 +563,14 @@ func (a *activation) foreign(site ssa.CallInstruction, args []value, mode mode) 
 			}
 		}
 	}
-	a.write(site, f, args, mode)
+	a.touches(site, f, args, mode)
+	a.calls(site, f, args, mode)
 	switch {
 	case is(f, corePath, "Call", "CallDo"):
 		mode |= inCall
+		a.visit.add(step{at: site, seals: true})
+	case is(f, corePath, "Checkpoint"):
+		a.visit.add(step{at: site, seals: true})
 	case f != nil && slices.Contains(spawns, f.Name()):
 		mode |= inGoroutine
 	}
@@ -508,14 +581,16 @@ func (a *activation) foreign(site ssa.CallInstruction, args []value, mode mode) 
 			}
 			given := make([]value, len(c.function.Params))
 			for i, p := range c.function.Params {
+				given[i].types = a.handles(p.Type())
 				if given[i].labels = passed(labels, p.Type()); isRequest(p.Type()) && !isNamed(p.Type(), "context", "Context") {
 					given[i].labels |= request // a handler
 				}
 			}
-			labels |= a.walk.enter(c, given, mode).all()
+			all := a.into(site, c, given, mode)
+			labels |= all.all()
 		}
 	}
-	return returned(labels, site.Common().Signature().Results())
+	return a.returned(labels, tables, site.Common().Signature().Results())
 }
 
 func isLocking(t types.Type) bool { return isNamed(t, gormPath+"/clause", "Locking") }
@@ -541,13 +616,19 @@ func passed(labels label, t types.Type) label {
 	return labels &^ (readSQL | writeSQL)
 }
 
-func returned(labels label, results *types.Tuple) (all value) {
-	if results.Len() == 1 {
-		return value{labels: passed(labels, results.At(0).Type())}
-	}
+// returned is what a function of another module returns.
+func (p *program) returned(labels label, tables []string, results *types.Tuple) (all value) {
 	all.fields = map[int]value{}
 	for i := range results.Len() {
-		all.fields[i] = value{labels: passed(labels, results.At(i).Type())}
+		t := results.At(i).Type()
+		one := value{labels: passed(labels, t), types: p.handles(t)}
+		if one.labels&(readSQL|writeSQL) != 0 || isNamed(t, gormPath) {
+			one.tables = tables
+		}
+		if results.Len() == 1 {
+			return one
+		}
+		all.fields[i] = one
 	}
 	return all
 }

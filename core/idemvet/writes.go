@@ -44,13 +44,33 @@ var gormWrites = []string{"Create", "CreateInBatches", "Save", "FirstOrCreate", 
 // gormReads are those that read rows. With clause.Locking they lock them.
 var gormReads = []string{"First", "Take", "Last", "Find", "FindInBatches", "Scan", "Row", "Rows", "Pluck", "FirstOrInit"}
 
-// write reports a call of another module that writes past the attempt.
-func (a *activation) write(site ssa.CallInstruction, f *types.Func, args []value, mode mode) {
-	if f == nil || len(args) == 0 || !a.isWrite(site, f, args) {
+// touches reports a call of another module that writes past the attempt, and keeps which tables a call writes and reads.
+func (a *activation) touches(site ssa.CallInstruction, f *types.Func, args []value, mode mode) {
+	if f == nil || len(args) == 0 {
 		return
 	}
-	handle := args[0].all()
-	recv := receiver(f)
+	handle := a.handleOf(site, f, args)
+	switch {
+	case a.isWrite(site, f, args):
+		a.write(site, f, handle, mode)
+		if handle&attempt != 0 {
+			a.visit.add(step{at: site, writes: a.tablesOfCall(site, f, args, true)})
+		}
+	case handle&(attempt|outside) != 0 || mode != 0 || !a.writes:
+	default:
+		if tables := a.tablesOfCall(site, f, args, false); len(tables) > 0 {
+			a.visit.add(step{at: site, reads: tables, note: a.note(site, "strayread", f.Name())})
+		}
+	}
+}
+
+func ofGORM(f *types.Func) bool {
+	return f.Pkg() != nil && (f.Pkg().Path() == gormPath || f.Pkg().Path() == storePath)
+}
+
+// handleOf is what is known of the connection that a call uses.
+func (a *activation) handleOf(site ssa.CallInstruction, f *types.Func, args []value) label {
+	handle, recv := args[0].all(), receiver(f)
 	if recv == nil { // sqlx.NamedExec(db, query, arg), gormstore.CreateOnce(tx, row)
 		handle = 0
 		for i, arg := range site.Common().Args {
@@ -58,11 +78,14 @@ func (a *activation) write(site ssa.CallInstruction, f *types.Func, args []value
 				handle |= args[i].all()
 			}
 		}
-	}
-	ofGORM := f.Pkg() != nil && (f.Pkg().Path() == gormPath || f.Pkg().Path() == storePath)
-	if ofGORM && recv != nil && types.IsInterface(recv) { // gorm.G[T](db).Create(ctx, row)
+	} else if ofGORM(f) && types.IsInterface(recv) && len(args) > 1 { // gorm.G[T](db).Create(ctx, row)
 		handle |= args[1].all() & (request | outside)
 	}
+	return handle
+}
+
+// write reports a write past the attempt.
+func (a *activation) write(site ssa.CallInstruction, f *types.Func, handle label, mode mode) {
 	switch {
 	case handle&attempt != 0:
 		if mode&inGoroutine != 0 {
@@ -72,7 +95,7 @@ func (a *activation) write(site ssa.CallInstruction, f *types.Func, args []value
 	case mode&inGoroutine != 0:
 		a.report(site, "straywrite", f.Name()+" in a goroutine is no part of the attempt: it is not undone with it, and may "+
 			"come after the answer")
-	case ofGORM && handle&request != 0:
+	case ofGORM(f) && handle&request != 0:
 		a.report(site, "straywrite", f.Name()+" has the request's context, but is not in the attempt's transaction: the write "+
 			"guard refuses it (gormstore.ErrOutsideTransaction). Write through gormstore.Tx")
 	default:

@@ -85,7 +85,7 @@ func (a *app) tx(c *gin.Context) {
 	_ = gormstore.StepDo(ctx, "book", func(tx *gorm.DB) error { return tx.Create(&repo.Payment{}).Error })
 	_ = repo.Audits{DB: a.db}.Note(ctx, &repo.Payment{})
 	var found []repo.Payment
-	a.db.Find(&found) // only reads
+	a.db.Find(&found) // want `strayread: Find reads payments`
 }
 
 func (a *app) withContext(c *gin.Context) {

@@ -52,7 +52,7 @@ func (s *service) place(ctx context.Context) (Order, error) {
 }
 
 func (s *service) lines(of uint) (all []Line) {
-	s.db.Where("order_id = ?", of).Find(&all) // want `strayread: Find reads shop.order_lines past the attempt.*POST /layers: layers > lines`
+	s.db.Where("order_id = ?", of).Find(&all) // want `strayread: Find reads order_lines past the attempt.*POST /layers: layers > lines`
 	return all
 }
 

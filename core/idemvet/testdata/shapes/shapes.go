@@ -96,12 +96,12 @@ func (a *app) raw(c *gin.Context) {
 	gormstore.Tx(c.Request.Context()).Raw(insert, 1).Scan(&id)
 	a.Raw(insert, 1).Scan(&id)                                                             // want `straywrite: Raw goes past`
 	a.Raw("WITH p AS (UPDATE payments SET id = 2 RETURNING id) SELECT * FROM p").Scan(&id) // want `straywrite: Raw goes past`
-	a.Raw("SELECT id FROM payments WHERE state = 'to update'").Scan(&id)
-	a.Raw("SELECT id FROM payments FOR NO KEY UPDATE").Scan(&id)        // want `straywrite: Raw goes past`
-	a.Clauses(clause.Locking{Strength: "UPDATE"}).First(&payment{}, id) // want `straywrite: First goes past`
+	a.Raw("SELECT id FROM payments WHERE state = 'to update'").Scan(&id)                   // want `strayread: Scan reads payments`
+	a.Raw("SELECT id FROM payments FOR NO KEY UPDATE").Scan(&id)                           // want `straywrite: Raw goes past`
+	a.Clauses(clause.Locking{Strength: "UPDATE"}).First(&payment{}, id)                    // want `straywrite: First goes past`
 	gormstore.Tx(c.Request.Context()).Clauses(clause.Locking{Strength: "UPDATE"}).First(&payment{}, id)
-	a.Clauses(clause.OrderBy{}).First(&payment{}, id)
-	own := gormstore.Tx(c.Request.Context()).Begin() // want `txbegin: Begin on the attempt's transaction fails`
+	a.Clauses(clause.OrderBy{}).First(&payment{}, id) // want `strayread: First reads payments`
+	own := gormstore.Tx(c.Request.Context()).Begin()  // want `txbegin: Begin on the attempt's transaction fails`
 	own.Create(&payment{})
 	_ = gormstore.Tx(c.Request.Context()).Transaction(func(tx *gorm.DB) error { return tx.Create(&payment{}).Error })
 	a.Exec("SET LOCAL lock_timeout = 100")
@@ -126,7 +126,7 @@ func (a *app) generic(c *gin.Context) {
 	_ = gorm.G[payment](a.DB).Create(context.Background(), &payment{})     // want `straywrite: Create goes past`
 	_ = gorm.G[payment](a.DB).Create(ctx, &payment{})                      // want `straywrite: Create has the request's context, but`
 	_, _ = gorm.G[payment](a.DB).Where("id = ?", 1).Update(a.ctx, "id", 2) // want `straywrite: Update goes past`
-	_, _ = gorm.G[payment](a.DB).Where("id = ?", 1).First(ctx)
+	_, _ = gorm.G[payment](a.DB).Where("id = ?", 1).First(ctx)             // want `strayread: First reads payments`
 }
 
 func (a *app) goroutines(c *gin.Context) {
