@@ -87,7 +87,32 @@ func TestExampleApps(t *testing.T) {
 		"./examples/observed", "./examples/worker", "./examples/adopt/..."})
 	require.NoError(t, err)
 	var output bytes.Buffer
-	require.True(t, p.vet(&output, -1), output.String())
+	require.Zero(t, p.vet(&output, -1), output.String())
+}
+
+// TestPartsThatDoNotCompile: what the app with the guard does not import is named, and the rest is checked.
+func TestPartsThatDoNotCompile(t *testing.T) {
+	const parts = "./testdata/partly/"
+	old, older := parts+"old", parts+"older"
+	p, err := load("", []string{parts + "app", parts + "lib", old, older})
+	require.NoError(t, err)
+	var output bytes.Buffer
+	require.Equal(t, foundSome, p.vet(&output, -1), "a finding comes first")
+	require.Contains(t, output.String(), "lib.go:8:33: straywrite: Save goes past the attempt")
+	require.Contains(t, output.String(), "partly/old does not compile, and was not checked: ")
+	require.Contains(t, output.String(), "undefined: lib.Gone")
+	require.Contains(t, output.String(), "partly/older does not compile")
+
+	p, err = load("", []string{"../../examples/gin", old})
+	require.NoError(t, err)
+	output.Reset()
+	require.Equal(t, notAll, p.vet(&output, -1), output.String())
+	require.Contains(t, output.String(), "findings: 0")
+
+	for _, needed := range [][]string{{old}, {older}, {parts + "lib", old}} {
+		_, err = load("", needed)
+		require.ErrorContains(t, err, "the app does not compile", "%v: no main leaves it out", needed)
+	}
 }
 
 // TestUnknownPart: a part of a route that is not known may be empty, and then has no slash of its own.

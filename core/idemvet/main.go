@@ -3,11 +3,13 @@
 //	go install github.com/auth19/idem/core/idemvet@latest
 //	idemvet ./...
 //
-// It has five checks:
+// It has seven checks:
 //
 //   - straywrite: a handler of a guarded Rollback or Resume route, or middleware behind the guard, writes to a database, and
 //     not through the attempt's transaction. The write stays when the attempt is rolled back, or waits for the row locks of
 //     its own handler.
+//   - strayread: such a handler reads, past the attempt, a table that it has written before in the attempt's transaction.
+//   - straycall: such a handler, or a goroutine of it, calls another service outside of core.Call.
 //   - attemptctx: a function that looks for the attempt is given another context.
 //   - txgoroutine: a goroutine uses the transaction of an attempt. The attempt may have ended by then, and a transaction
 //     must not be used by two goroutines.
@@ -19,32 +21,38 @@
 // At the end it says how many guarded routes it has seen. It fails if a route of a core.Routes literal was not seen, and
 // with -routes if the number is another one: what was not seen was not read either.
 //
-// The exit code is 0 without a finding, 1 with one, and 2 if the app could not be read.
+// Packages that do not compile, and that no main with a guard imports, are named and left out.
+//
+// The exit code is 0 without a finding, 1 with one, 2 if the app could not be read, and 3 if packages were left out and the
+// others have no finding.
 package main
 
 import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 )
 
 func main() {
 	expected := flag.Int("routes", -1, "how many guarded routes there are: fail if another number was seen")
+	clients := flag.String("clients", "", "packages, with commas between them, whose functions call other services, beside net/http and "+stripe)
 	flag.Usage = func() {
-		_, _ = fmt.Fprintln(flag.CommandLine.Output(), "usage: idemvet [-routes n] packages")
+		_, _ = fmt.Fprintln(flag.CommandLine.Output(), "usage: idemvet [-routes n] [-clients list] packages")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
 	if flag.NArg() == 0 {
 		flag.Usage()
-		os.Exit(2)
+		os.Exit(notRead)
 	}
 	p, err := load("", flag.Args())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "idemvet:", err)
-		os.Exit(2)
+		os.Exit(notRead)
 	}
-	if ok := p.vet(os.Stdout, *expected); !ok {
-		os.Exit(1)
+	if *clients != "" {
+		p.clients = strings.Split(*clients, ",")
 	}
+	os.Exit(p.vet(os.Stdout, *expected))
 }

@@ -19,6 +19,7 @@ import (
 // known.
 type program struct {
 	packages  []*packages.Package
+	broken    []string // packages that do not compile, and why
 	ssa       *ssa.Program
 	functions []*ssa.Function // those of the app that have a body, in the order of the source
 	graph     *callgraph.Graph
@@ -59,19 +60,14 @@ func load(dir string, patterns []string) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	var broken []error
-	packages.Visit(loaded, nil, func(p *packages.Package) {
-		for _, e := range p.Errors {
-			broken = append(broken, e)
-		}
-	})
 	if len(loaded) == 0 {
 		return nil, errors.New("there is no package to read")
 	}
-	if len(broken) > 0 {
-		return nil, fmt.Errorf("the app does not compile:\n%w", errors.Join(broken...))
+	loaded, broken, err := leaveOut(loaded, neededBy(named))
+	if err != nil {
+		return nil, err
 	}
-	p := &program{packages: loaded, callers: map[*ssa.Function][]ssa.CallInstruction{},
+	p := &program{packages: loaded, broken: broken, callers: map[*ssa.Function][]ssa.CallInstruction{},
 		closures: map[*ssa.Function][]*ssa.MakeClosure{}, fields: map[*types.Var][]*ssa.Store{},
 		globals: map[*ssa.Global][]*ssa.Store{}, lent: map[*ssa.Function]*ssa.Call{}, reading: map[ssa.Value]bool{},
 		frames: map[frame]*frame{}, made: map[part][]source{}, generated: map[string]bool{}, unreached: map[*ssa.BasicBlock]bool{}}
@@ -111,6 +107,55 @@ func load(dir string, patterns []string) (*program, error) {
 		}
 	}
 	return p, nil
+}
+
+// neededBy returns the packages that the mains with a guard import; nil if there are none: then all are needed.
+func neededBy(named []*packages.Package) map[string]bool {
+	var needed map[string]bool
+	for _, main := range named {
+		var imports []string
+		packages.Visit([]*packages.Package{main}, nil, func(p *packages.Package) { imports = append(imports, p.PkgPath) })
+		if main.Name != "main" || !slices.ContainsFunc(imports, func(path string) bool { return slices.Contains(adapters, path) }) {
+			continue
+		}
+		if needed == nil {
+			needed = map[string]bool{}
+		}
+		for _, path := range imports {
+			needed[path] = true
+		}
+	}
+	return needed
+}
+
+// leaveOut takes out the packages that do not compile, and says why. It is an error if one of them is needed.
+func leaveOut(loaded []*packages.Package, needed map[string]bool) (whole []*packages.Package, out []string, err error) {
+	var wrong []error
+	for _, p := range loaded {
+		var errs []error
+		packages.Visit([]*packages.Package{p}, func(in *packages.Package) bool {
+			for _, e := range in.Errors {
+				text := e.Error()
+				if strings.HasPrefix(e.Msg, "# ") { // the package, and the compiler's lines
+					_, text, _ = strings.Cut(e.Msg, "\n")
+				}
+				errs = append(errs, errors.New(text))
+			}
+			return true
+		}, nil)
+		switch {
+		case len(errs) == 0:
+			whole = append(whole, p)
+		case needed == nil || needed[p.PkgPath]:
+			wrong = append(wrong, errs...)
+		default:
+			out = append(out, p.PkgPath+" does not compile, and was not checked: "+errs[0].Error())
+		}
+	}
+	if len(wrong) > 0 {
+		return nil, nil, fmt.Errorf("the app does not compile:\n%w", errors.Join(wrong...))
+	}
+	return whole, out, nil
 }
 
 func addFunction(to map[*ssa.Function]bool, f *ssa.Function) {

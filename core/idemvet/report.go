@@ -23,8 +23,16 @@ type finding struct {
 	path   string  // the functions from the handler to it
 }
 
-// vet writes what is wrong, and how many guarded routes were seen. It reports whether all is well.
-func (p *program) vet(to io.Writer, expected int) bool {
+// The exit codes.
+const (
+	allWell   = 0
+	foundSome = 1
+	notRead   = 2
+	notAll    = 3
+)
+
+// vet writes what is wrong, and how many guarded routes were seen. It returns the exit code.
+func (p *program) vet(to io.Writer, expected int) int {
 	said, routes := p.table(), p.routes()
 	found := p.check(said, routes)
 	for _, f := range found {
@@ -35,16 +43,23 @@ func (p *program) vet(to io.Writer, expected int) bool {
 		_, _ = fmt.Fprintf(to, "idemvet: %s is in the table of routes, but was not seen behind the guard: it was not checked\n",
 			pattern)
 	}
+	for _, one := range p.broken {
+		_, _ = fmt.Fprintf(to, "idemvet: %s\n", one)
+	}
 	_, _ = fmt.Fprintf(to, "idemvet: guarded routes seen: %d; findings: %d\n", seen, len(found))
 	switch {
 	case expected >= 0 && seen != expected:
 		_, _ = fmt.Fprintf(to, "idemvet: -routes says %d\n", expected)
-		return false
+		return foundSome
 	case expected < 0 && len(routes) == 0 && p.makesGuard():
 		_, _ = fmt.Fprintln(to, "idemvet: the app makes a guard, but no route was seen behind it: nothing was checked")
-		return false
+		return foundSome
+	case len(found)+len(missing) > 0:
+		return foundSome
+	case len(p.broken) > 0:
+		return notAll
 	}
-	return len(found)+len(missing) == 0
+	return allWell
 }
 
 // makesGuard reports whether the app has a guard anywhere.

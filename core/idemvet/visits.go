@@ -219,4 +219,6 @@ func (p *program) places(n *note) (all []token.Pos) {
 	return all
 }
 
-func (p *program) isGenerated(at token.Pos) bool { return p.generated[p.ssa.Fset.Position(at).Filename] }
+func (p *program) isGenerated(at token.Pos) bool {
+	return p.generated[p.ssa.Fset.Position(at).Filename]
+}
