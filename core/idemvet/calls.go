@@ -24,11 +24,11 @@ func (a *activation) calls(site ssa.CallInstruction, f *types.Func, args []value
 		return
 	}
 	if mode&inGoroutine != 0 {
-		a.report(site, "straycall", f.Name()+" in a goroutine calls another service: it is not undone with the attempt, is called "+
-			"again by the next one, and its outcome is not recorded. Use core.Call on a Resume route, or an outbox")
+		a.report(site, "straycall", f.Name()+" in a goroutine calls another service: that is not undone with the attempt, and the "+
+			"next attempt calls again. Use core.Call on a Resume route, or an outbox")
 		return
 	}
-	a.report(site, "straycall", f.Name()+" calls another service outside of core.Call: it stays when the attempt is undone, and "+
+	a.report(site, "straycall", f.Name()+" calls another service outside of core.Call: that is not undone with the attempt, and "+
 		"the next attempt calls again. Use core.Call on a Resume route, or an outbox")
 }
 

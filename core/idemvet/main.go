@@ -36,7 +36,8 @@ import (
 
 func main() {
 	expected := flag.Int("routes", -1, "how many guarded routes there are: fail if another number was seen")
-	clients := flag.String("clients", "", "packages, with commas between them, whose functions call other services, beside net/http and "+stripe)
+	clients := flag.String("clients", "",
+		"more packages that call other services, beside net/http and "+stripe+", with commas between them")
 	flag.Usage = func() {
 		_, _ = fmt.Fprintln(flag.CommandLine.Output(), "usage: idemvet [-routes n] [-clients list] packages")
 		flag.PrintDefaults()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/types"
+	"maps"
 	"slices"
 	"strings"
 
@@ -113,17 +114,18 @@ func load(dir string, patterns []string) (*program, error) {
 func neededBy(named []*packages.Package) map[string]bool {
 	var needed map[string]bool
 	for _, main := range named {
-		var imports []string
-		packages.Visit([]*packages.Package{main}, nil, func(p *packages.Package) { imports = append(imports, p.PkgPath) })
-		if main.Name != "main" || !slices.ContainsFunc(imports, func(path string) bool { return slices.Contains(adapters, path) }) {
+		imports, guarded := map[string]bool{}, false
+		packages.Visit([]*packages.Package{main}, nil, func(p *packages.Package) {
+			imports[p.PkgPath] = true
+			guarded = guarded || slices.Contains(adapters, p.PkgPath)
+		})
+		if main.Name != "main" || !guarded {
 			continue
 		}
 		if needed == nil {
-			needed = map[string]bool{}
+			needed = imports
 		}
-		for _, path := range imports {
-			needed[path] = true
-		}
+		maps.Copy(needed, imports)
 	}
 	return needed
 }

@@ -15,7 +15,7 @@ const name = `((?:["\w]+\.)?["\w]+)`
 
 var (
 	quoted  = regexp.MustCompile(`'[^']*'`)
-	written = regexp.MustCompile(`(?i)\b(?:insert\s+into|update(?:\s+only)?|delete\s+from|merge\s+into|replace\s+into|truncate)\s+` + name)
+	written = regexp.MustCompile(`(?i)\b(?:(?:insert|merge|replace)\s+into|update(?:\s+only)?|delete\s+from|truncate)\s+` + name)
 	read    = regexp.MustCompile(`(?i)\b(?:from|join)\s+` + name)
 )
 
@@ -75,7 +75,7 @@ func (a *activation) tablesOfCall(site ssa.CallInstruction, f *types.Func, args 
 		return nil
 	case len(args[0].tables) > 0:
 		return args[0].tables
-	case len(args) > 1 && (writes || slices.Contains([]string{"First", "Take", "Last", "Find", "FindInBatches", "FirstOrInit"}, f.Name())):
+	case len(args) > 1 && (writes || !slices.Contains([]string{"Scan", "Row", "Rows", "Pluck", "Count"}, f.Name())):
 		return a.tablesOf(common.Args[1], args[1])
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -55,6 +56,12 @@ var mappers = map[string]func(ctx context.Context, operation, amount string) (en
 	"sqlx":                  withSQLX,
 	"ent":                   withEnt,
 	"bun":                   withBun,
+}
+
+// anywhere are those that write outside of attempts, too.
+var anywhere = map[string]func(ctx context.Context, operation, amount string) (entry, error){
+	"sqlc over a helper":    withPgxConn,
+	"sqlc in a transaction": withPgxTx,
 }
 
 func withDatabaseSQL(ctx context.Context, operation, amount string) (e entry, err error) {
@@ -200,6 +207,37 @@ func withBun(ctx context.Context, operation, amount string) (entry, error) {
 	return created, err
 }
 
+// appPool is the app's own pool.
+var appPool *pgxpool.Pool
+
+// pgxConn is the attempt's transaction, or the pool where there is no attempt: New(pgxConn(ctx, pool)).
+func pgxConn(ctx context.Context, pool *pgxpool.Pool) gormstore.PgxDBTX {
+	if tx, ok := gormstore.PgxTx(ctx); ok { // first
+		return tx
+	}
+	return pool
+}
+
+// inPgxTx takes the place of pool.Begin: in an attempt it begins nothing, the attempt commits with the answer.
+func inPgxTx(ctx context.Context, pool *pgxpool.Pool, fn func(gormstore.PgxDBTX) error) error {
+	if tx, ok := gormstore.PgxTx(ctx); ok {
+		return fn(tx)
+	}
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return fn(tx) })
+}
+
+func withPgxConn(ctx context.Context, operation, amount string) (entry, error) {
+	return NewPgx(pgxConn(ctx, appPool)).CreateEntry(ctx, operation, amount)
+}
+
+func withPgxTx(ctx context.Context, operation, amount string) (created entry, err error) {
+	err = inPgxTx(ctx, appPool, func(tx gormstore.PgxDBTX) error {
+		created, err = NewPgx(tx).CreateEntry(ctx, operation, amount)
+		return err
+	})
+	return created, err
+}
+
 // openPool opens the store over a pgxpool that the app's handlers use, too.
 func openPool(t *testing.T) (*pgxpool.Pool, *gorm.DB) {
 	t.Helper()
@@ -230,13 +268,15 @@ func TestMappers(t *testing.T) {
 	require.NoError(t, err)
 	below, err := db.DB()
 	require.NoError(t, err)
-	bunDB = bun.NewDB(below, pgdialect.New())
+	bunDB, appPool = bun.NewDB(below, pgdialect.New()), pool
 	store, err := gormstore.New(db)
 	require.NoError(t, err)
 	idem, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Rollback}})
 	require.NoError(t, err)
 
-	for name, write := range mappers {
+	all := maps.Clone(mappers)
+	maps.Copy(all, anywhere)
+	for name, write := range all {
 		t.Run(name, func(t *testing.T) {
 			var broken atomic.Bool
 			caller := httpidem.Bridge(func(*http.Request) (authctx.Principal, error) { return authctx.User(shop, 17) })
@@ -276,7 +316,11 @@ func TestMappers(t *testing.T) {
 			require.Equal(t, http.StatusCreated, send("b").Code)
 			require.Equal(t, before+2, rows())
 
-			_, err := write(t.Context(), "outside", "12.50")
+			_, err := write(t.Context(), "outside "+name, "12.50")
+			if anywhere[name] != nil {
+				require.NoError(t, err)
+				return
+			}
 			require.ErrorIs(t, err, errNoAttempt)
 		})
 	}
