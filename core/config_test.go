@@ -70,6 +70,13 @@ func TestConfiguration(t *testing.T) {
 		require.EqualError(t, err, "idem: core.New: Policy: Retention: 1h0m0s is not between 24h0m0s and 72h0m0s\n"+
 			`Routes["POST /b"]: Retention: 2h0m0s is not between 24h0m0s and 72h0m0s`)
 	})
+	t.Run("inherited values that a route does not use", func(t *testing.T) {
+		newModule(t, core.Config{Store: memstore.New(), Policy: core.Policy{KeyAge: time.Hour, MaxAttempts: 5},
+			Routes: core.Routes{"POST /a": {Recovery: core.Park}, "POST /b": {Recovery: core.Resume, MaxAttempts: 3},
+				"POST /c": {Recovery: core.Park, KeyFormat: core.TimedKey, KeyAge: 2 * time.Hour}}})
+		newModule(t, core.Config{Store: memstore.New(), Policy: core.Policy{KeyFormat: core.TimedKey},
+			Routes: core.Routes{"POST /a": {Recovery: core.Park, KeyAge: time.Hour}}})
+	})
 	t.Run("forbidden replay headers", func(t *testing.T) {
 		for _, name := range append([]string{"set-cookie", "Idempotent-Replayed", "Idempotency-Result", "Authentication-Info",
 			"Proxy-Connection", "X-RateLimit-Limit-Day", "Set-Cookie2"}, neverRecorded...) {
@@ -275,13 +282,26 @@ func TestConfigurationErrors(t *testing.T) {
 		"max open negative":        {policy(func(p P) { p.MaxOpen = -1 }), []string{"MaxOpen: -1 is negative"}},
 		"max open without counts":  {park(func(c C) { c.Store, c.Policy.MaxOpen = newFaultStore(memstore.New()), 1 }), []string{"MaxOpen: needs a store that counts open records (store.Operations)"}},
 
-		"profile, unknown":     {park(func(c C) { c.Profile = 2 }), []string{"Profile: 2 is no profile; use core.AUTH19, the default, or core.IETF"}},
-		"IETF, no address":     {ietf("", ""), []string{"Profile: IETF asks for a link"}},
-		"IETF, a name":         {ietf("urn:shop:", ""), []string{"Profile: IETF asks for a link"}},
-		"IETF, a path":         {ietf("", "/idempotency"), []string{"Profile: IETF asks for a link"}},
-		"IETF, a query":        {ietf("", "https://shop.example/?p=1"), []string{"Profile: IETF asks for a link"}},
-		"IETF, a fragment":     {ietf("", "https://shop.example/#p"), []string{"Profile: IETF asks for a link"}},
-		"IETF, no host at all": {ietf("https:shop/", ""), []string{"is not an absolute URI"}},
+		"profile, unknown": {park(func(c C) { c.Profile = 2 }), []string{"Profile: 2 is no profile; use core.AUTH19, the default, or core.IETF"}},
+		"IETF, no address": {ietf("", ""), []string{"Profile: IETF asks for a link"}},
+		"IETF, a name":     {ietf("urn:shop:", ""), []string{"Profile: IETF asks for a link"}},
+		"IETF, a path":     {ietf("", "/idempotency"), []string{"Profile: IETF asks for a link"}},
+		"IETF, a query":    {ietf("", "https://shop.example/?p=1"), []string{"Profile: IETF asks for a link"}},
+		"IETF, a fragment": {ietf("", "https://shop.example/#p"), []string{"Profile: IETF asks for a link"}},
+		"IETF, a repeat that waits": {core.Config{Store: memstore.New(), Profile: core.IETF, PolicyURL: "https://shop.example/idempotency",
+			Routes: core.Routes{"POST /a": {Recovery: core.Park, Wait: time.Second}, "POST /b": {Recovery: core.Park}}},
+			[]string{`Routes["POST /a"]: Wait: the draft asks for an error while the first request is running`, "leave Wait out"}},
+		"IETF, all repeats wait": {core.Config{Store: memstore.New(), Profile: core.IETF, PolicyURL: "https://shop.example/idempotency",
+			Policy: core.Policy{Wait: time.Second}, Routes: core.Routes{"POST /a": {Recovery: core.Park}}},
+			[]string{`Routes["POST /a"]: Wait: the draft asks for an error`}},
+		"IETF, one policy": {core.Config{Store: memstore.New(), Profile: core.IETF, PolicyURL: "https://shop.example/idempotency",
+			Policy: core.Policy{Recovery: core.Park, Wait: time.Second}}, []string{`Policy: Wait: the draft asks for an error`}},
+		"age of any key":             {table(func(p P) { p.KeyAge = time.Hour }), []string{`Routes["POST /pay"]: KeyAge: only a timed key has an age`, "core.TimedKey"}},
+		"age of a UUID":              {table(func(p P) { p.KeyFormat, p.KeyAge = core.UUIDKey, time.Hour }), []string{`Routes["POST /pay"]: KeyAge: only`}},
+		"age of any key, no table":   {policy(func(p P) { p.KeyAge = time.Hour }), []string{`Policy: KeyAge: only a timed key has an age`}},
+		"attempts of Park":           {table(func(p P) { p.MaxAttempts = 5 }), []string{`Routes["POST /pay"]: MaxAttempts: only core.Resume tries again; leave it out`}},
+		"attempts of Park, no table": {policy(func(p P) { p.MaxAttempts = 5 }), []string{`Policy: MaxAttempts: only core.Resume`}},
+		"IETF, no host at all":       {ietf("https:shop/", ""), []string{"is not an absolute URI"}},
 
 		"all at once": {core.Config{Store: memstore.New(), Header: "a b", SweepBatch: -1, ReplayHeaders: []string{"Date"},
 			Routes: core.Routes{"POST": {}, "POST /a": {}, "POST /b": {Recovery: core.Park, Lease: 1, Wait: -1}}},

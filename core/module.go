@@ -163,7 +163,7 @@ func New(cfg Config) (*Module, error) {
 		if own.Formerly != nil {
 			bad("Policy.Formerly: without Routes every pattern has this policy; leave it out")
 		}
-		for _, err := range filled.check("", cfg.Store) {
+		for _, err := range append(filled.check("", cfg.Store), own.unused(filled)...) {
 			bad("Policy: %w", err)
 		}
 	case own.Recovery != 0 || own.Formerly != nil || own.Exempt != "" || own.Roles != nil || own.Review != nil || own.Streaming ||
@@ -228,6 +228,9 @@ func New(cfg Config) (*Module, error) {
 	for _, route := range m.allRoutes() {
 		route.gates = route.Policy.gates()
 		m.countsOpen = m.countsOpen || route.MaxOpen > 0
+	}
+	if err := m.checkProfile(); err != nil {
+		errs = append(errs, err)
 	}
 	if err := m.checkTimedKeys(); err != nil {
 		errs = append(errs, err)

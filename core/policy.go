@@ -70,10 +70,10 @@ type Policy struct {
 	// Deadline is how long an attempt may take. The handler's context ends then. 1 s to 24 h, default 60 s.
 	Deadline time.Duration
 	// Wait is how long a repeat waits for the running attempt to get its answer: at most 10 s. Default 0: it does not wait
-	// (M-2).
+	// (M-2). New refuses it with [IETF].
 	Wait time.Duration
 	// MaxAttempts is how many attempts a Resume operation may have, those of repeats and of Run together: 1 to 1000, default
-	// 10. After the last one it is parked: it is unknown, and a reconciler or an operator settles it.
+	// 10. New refuses it on a route of another recovery. After the last one it is parked: it is unknown, and a reconciler or an operator settles it.
 	MaxAttempts int
 	// ResumeFor is how long after its first attempt a Resume operation may be continued: 1 min to 30 days, default 24 h.
 	// After that the operation is parked, even if it had fewer attempts. Do not make it longer than the providers
@@ -96,7 +96,7 @@ type Policy struct {
 	// KeyFormat is AnyKey (default), UUIDKey or TimedKey (K-3, T-6).
 	KeyFormat KeyFormat
 	// KeyAge is how old a timed key may be at its first request, by the store's clock and by this process's: at least 1 min,
-	// default 24 h. It is used with TimedKey only. A key that is older and has no record is refused with 409 key_too_old.
+	// default 24 h. New refuses it on a route without TimedKey. A key that is older and has no record is refused with 409 key_too_old.
 	// Retention must be at least KeyAge + 2 * Config.MaxClockSkew + 5 min + Deadline; Tombstone and InvalidRetention are not
 	// used. If routes have different ages, the records of all of them stay as long as the longest age requires.
 	//
@@ -137,6 +137,14 @@ type route struct {
 	method, pattern string
 	declared        bool // from the table, not the module's own policy
 	gates           []gate
+}
+
+// field is the name of the policy in the configuration, for errors.
+func (r *route) field() string {
+	if !r.declared {
+		return "Policy"
+	}
+	return fmt.Sprintf("Routes[%q]", r.method+" "+r.pattern)
 }
 
 // guarded reports whether requests to the route need a key.
@@ -283,6 +291,18 @@ func (p Policy) check(method string, st Store) (errs []error) {
 
 func isPattern(s string) bool { return strings.HasPrefix(s, "/") && !strings.ContainsAny(s, " \t") }
 
+// unused returns what is wrong with the fields of a route's own policy that the filled one does not use. Values that a route
+// inherits may be unused.
+func (p Policy) unused(filled Policy) (errs []error) {
+	if p.KeyAge != 0 && filled.KeyFormat != TimedKey {
+		errs = append(errs, errors.New("KeyAge: only a timed key has an age; set KeyFormat to core.TimedKey, or leave KeyAge out"))
+	}
+	if p.MaxAttempts != 0 && (p.Recovery == Park || p.Recovery == Rollback) {
+		errs = append(errs, errors.New("MaxAttempts: only core.Resume tries again; leave it out"))
+	}
+	return errs
+}
+
 // isReason reports whether an exemption has more than one word, and is not the TODO that the audit prints.
 func isReason(exempt string) bool {
 	words := strings.FieldsFunc(exempt, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
@@ -306,6 +326,9 @@ func (t Routes) compile(own Policy, store Store, inherited []error) (routes, for
 			if !slices.ContainsFunc(inherited, same) {
 				errs = append(errs, fmt.Errorf("Routes[%q]: %w", name, err))
 			}
+		}
+		for _, err := range policy.unused(filled) {
+			errs = append(errs, fmt.Errorf("Routes[%q]: %w", name, err))
 		}
 		r := &route{Policy: filled, method: method, pattern: pattern, declared: true}
 		routes[routeKey{method, pattern}] = r

@@ -1,10 +1,12 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -62,6 +64,19 @@ func (p Profile) check(base string) error {
 			"http(s) URL")
 	}
 	return nil
+}
+
+// checkProfile returns which policies contradict the profile (P-2).
+func (m *Module) checkProfile() error {
+	var errs []error
+	for _, r := range m.allRoutes() {
+		if m.cfg.Profile == IETF && r.guarded() && r.Wait > 0 {
+			errs = append(errs, fmt.Errorf("%s: Wait: the draft asks for an error while the first request is running; leave Wait out, "+
+				"or use core.AUTH19", r.field()))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
 }
 
 // isAddress reports whether s is an http(s) URL.

@@ -68,15 +68,12 @@ func (m *Module) keptAtLeast(p Policy) time.Duration {
 // checkTimedKeys returns what is wrong with the policies that ask for timed keys. It also computes how long all their
 // records stay: as long as the longest age requires, because they share a floor.
 func (m *Module) checkTimedKeys() error {
-	routes := map[string]*route{"Policy": m.own}
-	for key, r := range m.routes {
-		routes[fmt.Sprintf("Routes[%q]", key.method+" "+key.pattern)] = r
-	}
 	var errs []error
-	for name, r := range routes {
-		if r == nil || !r.timed() {
+	for _, r := range m.allRoutes() {
+		if !r.timed() {
 			continue
 		}
+		name := r.field()
 		if _, ok := m.cfg.Store.(store.Settings); !ok {
 			errs = append(errs, fmt.Errorf("%s: KeyFormat: TimedKey needs a store that judges timed keys (store.Settings), and %T "+
 				"does not; use gormstore", name, m.cfg.Store))

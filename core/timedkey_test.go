@@ -612,7 +612,8 @@ func TestTimedKeyConfiguration(t *testing.T) {
 		})
 	}
 	newModule(t, timedKeys(memstore.New(), 70*time.Hour-6*time.Minute))
-	_, err := core.New(core.Config{Store: newFaultStore(memstore.New()), Policy: core.Policy{Recovery: core.Park, KeyAge: 1}})
+	_, err := core.New(core.Config{Store: newFaultStore(memstore.New()), Policy: core.Policy{KeyAge: 1},
+		Routes: core.Routes{"POST /a": {Recovery: core.Park}}})
 	require.NoError(t, err, "the age is that of timed keys only")
 }
 

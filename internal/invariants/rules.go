@@ -150,6 +150,6 @@ var contract = []chapter{
 	}},
 	{"P. Problems", []rule{
 		{id: "P-1", says: "Errors are RFC 9457 problems with stable codes, and a header that handlers cannot send."},
-		{id: "P-2", says: "Another standard's statuses are one profile, whole and published; there is no mix."},
+		{id: "P-2", says: "Another standard's statuses are one profile, whole and published; a policy that mixes is refused."},
 	}},
 }
