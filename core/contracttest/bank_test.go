@@ -120,12 +120,11 @@ func (b *bank) open(t *testing.T, change func(*core.Config)) {
 	b.log = &syncBuffer{}
 	observer := core.LogObserver(slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	customer := []string{"customer"}
-	cfg := core.Config{Store: b.store, Observer: observer, Routes: core.Routes{
+	cfg := core.Config{Store: b.store, Observer: observer, Policy: core.Policy{KeyAge: timedKeyAge}, Routes: core.Routes{
 		"POST /v1/accounts/:id/payments": {Recovery: b.recovery, Roles: customer, MaxBody: smallBody},
 		"PUT /v1/accounts/:id/payments":  {Recovery: b.recovery, Roles: customer, MaxBody: smallBody},
 		"PUT /v1/receipts":               {Recovery: b.recovery, Roles: customer, MaxBody: smallBody, KeyFormat: core.UUIDKey},
-		"POST /v1/transfers": {Recovery: b.recovery, Roles: customer, MaxBody: smallBody, KeyFormat: core.TimedKey,
-			KeyAge: timedKeyAge},
+		"POST /v1/transfers": {Recovery: b.recovery, Roles: customer, MaxBody: smallBody, KeyFormat: core.TimedKey},
 	}}
 	if change != nil {
 		change(&cfg)

@@ -101,7 +101,7 @@ var mutants = []struct {
 		}
 	})},
 	{"keys that are no UUIDs", "K-3", all(both, policies(func(p *core.Policy) { p.KeyFormat = core.AnyKey }))},
-	{"keys of any age", "T-6", all(timed, policies(func(p *core.Policy) { p.KeyAge = 60 * time.Hour }))},
+	{"keys of any age", "T-6", all(timed, configured(func(c *core.Config) { c.Policy.KeyAge = 60 * time.Hour }))},
 	{"keys without a time", "T-6", all(timed, policies(func(p *core.Policy) { p.KeyFormat = core.UUIDKey }))},
 	{"old keys may be sent again", "T-6", all(timed, answering(retryAfter("key_too_old")))},
 	{"two headers are joined", "K-4 O-1 P-1", asking(func(r *http.Request) {
