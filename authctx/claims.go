@@ -223,7 +223,8 @@ func toRoles(claim any) (roles []string, ok bool) {
 	case nil:
 		return nil, true
 	case string:
-		return strings.Fields(claim), true
+		// At SP alone, as RFC 8693 has it: a role may have any other white space in it.
+		return slices.DeleteFunc(strings.Split(claim, " "), func(role string) bool { return role == "" }), true
 	case []string: // claims that were made in memory, not parsed
 		return slices.Clone(claim), true
 	case []any:

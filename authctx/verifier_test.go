@@ -71,7 +71,7 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// CONTRACT S-1
+// CONTRACT S-1, S-6
 func TestVerify(t *testing.T) {
 	v := newVerifier(t, testConfig())
 	for name, tt := range map[string]struct {
@@ -102,6 +102,13 @@ func TestVerify(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "acme", p.Tenant)
 	require.Equal(t, []string{"pay", "refund"}, p.Roles)
+
+	// Only SP stands between the roles of one string (RFC 8693, section 4.2): no other white space makes a role of a part.
+	const odd = "a\u00a0admin b\u3000admin c\tadmin d\nadmin e\u0085admin"
+	p, err = newVerifier(t, cfg).Verify(sign(t, jwt.MapClaims{"org": "acme", "scope": "  pay  " + odd + " "}))
+	require.NoError(t, err)
+	require.Equal(t, []string{"pay", "a\u00a0admin", "b\u3000admin", "c\tadmin", "d\nadmin", "e\u0085admin"}, p.Roles)
+	require.False(t, p.HasAnyRole("admin"))
 }
 
 // requireRefused checks that an error is a refusal whose text holds no part of the token.

@@ -65,6 +65,7 @@ type Capture struct {
 	until      time.Time    // when streaming ends; zero if the server ends it earlier
 	unread     error        // streaming has ended then, because the client does not read
 	overflow   bool
+	rendering  bool // the handler has returned, and the app renders its error
 	unrendered bool
 	relayed    bool  // what was streamed begins with a problem of another service: see relaysUnfinished
 	detached   bool  // the handler's request is not the attempt's: see Attempt.abandoned
@@ -95,9 +96,14 @@ func (c *Capture) Size() int { return c.size }
 func (c *Capture) Unrendered() { c.unrendered = true }
 
 // WriteHeader begins the answer. A 1xx status is ignored, and a second call changes nothing. Like net/http, it
-// panics if the status does not have three digits: if such a status were recorded, every replay would panic.
+// panics if the status does not have three digits: if such a status were recorded, every replay would panic. In the app's
+// rendering of an error such a status is 500.
 func (c *Capture) WriteHeader(status int) {
-	if status < 100 || status > 999 {
+	switch {
+	case status >= 100 && status <= 999:
+	case c.rendering:
+		status = http.StatusInternalServerError
+	default:
 		panic(fmt.Sprintf("idem: invalid WriteHeader code %d", status))
 	}
 	if c.status == 0 && status >= 200 {

@@ -206,6 +206,7 @@ func (v *reservation) run(x Exchange, attempt *Attempt) error {
 		attempt.abandon()
 		return err
 	}
+	attempt.capture.rendering = true
 	x.Answer(err)
 	returned = true
 

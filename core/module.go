@@ -90,7 +90,7 @@ type Config struct {
 	// JWTGuard and Bridge does not, because these guards have no module. Default none.
 	PolicyURL string
 	// RenderProblem, if set, renders problems in the app's own way; nil means [Problem.Reply]. Status and code should
-	// stay what they are (P-1).
+	// stay what they are (P-1); a status that is none, such as 0, is replaced by the problem's.
 	RenderProblem func(r *http.Request, p *Problem) *Reply
 }
 
@@ -333,6 +333,9 @@ func (m *Module) refuse(r *http.Request, p *Problem) *Reply {
 	reply := p.Reply()
 	if own := m.render(r, p); own != nil {
 		reply = new(*own) // the app may hand out one reply many times
+		if reply.Status < http.StatusOK || reply.Status > 999 {
+			reply.Status = p.Status // net/http panics at such a status, and Gin sends 200
+		}
 	}
 	if m.cfg.PolicyURL != "" {
 		reply.Header = describedBy(reply.Header, m.cfg.PolicyURL)

@@ -90,13 +90,12 @@ func (o *Operator) LastSettled(ctx context.Context, own bool, limit int) ([]stor
 	return o.store.LastSettled(ctx, o.within(), by, limit)
 }
 
-// LastAnswered returns the last recorded success of a route: see [store.Operations]. It holds another caller's answer, so
-// show no more than its form.
-func (o *Operator) LastAnswered(ctx context.Context, method, route string) (Answer, error) {
+// LastAnswered returns the record with the last success of a route: see [store.Operations]. It may be of any caller: show no
+// more than the form of its answer, and of another caller's not the names of its members, which may be data.
+func (o *Operator) LastAnswered(ctx context.Context, method, route string) (Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
-	rec, err := o.store.LastAnswered(ctx, o.within(), method, route)
-	return rec.Answer, err
+	return o.store.LastAnswered(ctx, o.within(), method, route)
 }
 
 // Count counts the operations that q selects, of those that the operator may look at: see [store.Operations]. It ignores

@@ -124,7 +124,7 @@ func (b *bank) open(t *testing.T, change func(*core.Config)) {
 		"POST /v1/accounts/:id/payments": {Recovery: b.recovery, Roles: customer, MaxBody: smallBody},
 		"PUT /v1/accounts/:id/payments":  {Recovery: b.recovery, Roles: customer, MaxBody: smallBody},
 		"PUT /v1/receipts":               {Recovery: b.recovery, Roles: customer, MaxBody: smallBody, KeyFormat: core.UUIDKey},
-		"POST /v1/transfers": {Recovery: b.recovery, Roles: customer, MaxBody: smallBody, KeyFormat: core.TimedKey},
+		"POST /v1/transfers":             {Recovery: b.recovery, Roles: customer, MaxBody: smallBody, KeyFormat: core.TimedKey},
 	}}
 	if change != nil {
 		change(&cfg)

@@ -340,7 +340,7 @@ func TestSettleLost(t *testing.T) {
 
 // The form shows what the route has answered last, without what it said, and takes headers.
 //
-// CONTRACT R-3
+// CONTRACT R-3, S-1
 func TestSettleWithHeaders(t *testing.T) {
 	d := newDesk(t)
 	require.NotContains(t, d.get("/idem/operations/"+d.unknown("payout-6", customer).String()+"/settle").text, "has answered last")
@@ -357,6 +357,14 @@ func TestSettleWithHeaders(t *testing.T) {
 	require.Contains(t, p.text, "Location …")
 	require.Contains(t, p.text, `{ "id": "…", "amount": 0, "paid": false, "note": null, "lines": [ { "a": "…" } ], "deep": { "x": [ 0 ] } }`)
 	require.Contains(t, p.text, "books no row")
+	bob := customer
+	bob.Subject = "bob" // the names may be accounts: those of another caller are not his
+	foreign := d.get("/idem/operations/" + d.unknown("payout-8", bob).String() + "/settle")
+	require.Contains(t, foreign.text, "What this route has answered last: 202 Accepted")
+	for _, name := range []string{"amount", "lines", "deep"} {
+		require.NotContains(t, foreign.html, `"`+name)
+		require.NotContains(t, foreign.html, `&#34;`+name)
+	}
 
 	form := d.form(id, "applied", "seen at the bank")
 	form.Set("headers", "Location: /v1/payouts/7")

@@ -22,8 +22,9 @@ type example struct {
 	Body   string  // "": it had none
 }
 
-// exampleOf is nil if there is no answer.
-func exampleOf(a store.Answer) *example {
+// exampleOf is nil if there is no answer. own says that it is an answer to the caller whose operation is settled: the names
+// of members may be data, such as accounts, and another caller's are not shown.
+func exampleOf(a store.Answer, own bool) *example {
 	if a.Status == 0 {
 		return nil
 	}
@@ -37,8 +38,9 @@ func exampleOf(a store.Answer) *example {
 	}
 	slices.SortFunc(e.Header, func(x, y quote) int { return cmp.Compare(x.Name, y.Name) })
 	if len(a.Body) > 0 {
-		var ok bool
-		if e.Body, ok = shapeOf(a.Body); !ok {
+		if shape, ok := shapeOf(a.Body); ok && own {
+			e.Body = shape
+		} else {
 			e.Body = "…"
 		}
 	}

@@ -176,7 +176,7 @@ func PolicyHandler(m *core.Module) http.Handler {
 		}
 		h.Set("Content-Type", contentType)
 		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Cache-Control", "max-age=300")
+		h.Set("Cache-Control", "private, max-age=300") // it may stand behind a login
 		h.Add("Vary", "Accept")
 		_, _ = body.WriteTo(w) // an error means that the connection is broken
 	})

@@ -140,6 +140,7 @@ func TestPublicPolicyByAccept(t *testing.T) {
 			}
 			require.Equal(t, want, w.Header().Get("Content-Type"))
 			require.Equal(t, "Accept", w.Header().Get("Vary"))
+			require.Equal(t, "private, max-age=300", w.Header().Get("Cache-Control"), "no shared cache: it may stand behind a login")
 		})
 	}
 }

@@ -100,7 +100,9 @@ func newApp(t testing.TB, cfg core.Config) *app {
 	if cfg.Routes == nil {
 		cfg.Routes = routes
 	}
-	cfg.Observer = core.Observers(core.ObserverFunc(func(context.Context, core.Event) { panic("another observer") }), a)
+	if cfg.Observer == nil {
+		cfg.Observer = core.Observers(core.ObserverFunc(func(context.Context, core.Event) { panic("another observer") }), a)
+	}
 	var err error
 	a.module, err = core.New(cfg)
 	require.NoError(t, err)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
@@ -112,6 +114,32 @@ func TestRequests(t *testing.T) {
 			require.Equal(t, []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10}, claims[0].Bounds)
 			require.Equal(t, int64(3), warned(got)["unknown"])
 			require.Equal(t, int64(1), warned(got)["failed"])
+		})
+	}
+}
+
+// A late attempt that gets what was settled meanwhile is one request, also where another observer hides that Telemetry is a
+// core.Tracer.
+func TestALateAttemptIsOneRequest(t *testing.T) {
+	for name, newApp := range frameworks {
+		t.Run(name, func(t *testing.T) {
+			var a *app
+			var ahead atomic.Int64
+			clock := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+			a = newApp(t, core.Config{Store: memstore.New(memstore.WithClock(clock)), Now: clock,
+				Observer: core.ObserverFunc(func(ctx context.Context, e core.Event) { a.Observe(ctx, e) })})
+			a.handle = func(w http.ResponseWriter, r *http.Request) {
+				ahead.Add(int64(time.Hour))
+				id, _ := core.Operation(r.Context())
+				_, err := a.module.Settle(r.Context(), id, core.Decision{Applied: true, Answer: &core.Answer{Status: 202}, Who: "op", Why: "paid"})
+				require.NoError(t, err)
+				w.WriteHeader(201)
+			}
+			require.Equal(t, 202, a.send(t, "k-1", `{}`).Code)
+			require.Equal(t, 202, a.send(t, "k-1", `{}`).Code)
+			got := a.collect(t)
+			requireMetric(t, sum(true, counted(1, series("park", "stale")), counted(1, series("park", "reused"))), got["idem.requests"])
+			require.EqualValues(t, 1, warned(got)["stale"])
 		})
 	}
 }

@@ -75,7 +75,9 @@ func (t *Telemetry) ended(ctx context.Context, c *command, e core.Event) {
 func (t *Telemetry) replayed(ctx context.Context, c *command, e core.Event) {
 	t.measureClaim(ctx, c, e)
 	if c == nil {
-		t.instruments.requests.Add(ctx, 1, t.sets.of(labelsOf(e).with(reused)).add...)
+		if e.Claim > 0 { // else it answers a late attempt, which was counted
+			t.instruments.requests.Add(ctx, 1, t.sets.of(labelsOf(e).with(reused)).add...)
+		}
 		return
 	}
 	c.reused = true

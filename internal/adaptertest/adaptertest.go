@@ -180,7 +180,7 @@ func Run(t *testing.T, a Adapter) {
 		{"transaction that nobody asked for", transactionThatNobodyAskedFor},
 		{"http.TimeoutHandler in front", timeoutHandlerInFront},
 		{"replaced request and writer", replacedRequestAndWriter},
-		{"answers", answers},
+		{"answers", answers}, {"status that is none", statusThatIsNone},
 		{"compression", compression},
 		{"no way around the capture", noWayAround},
 		{"streaming", streaming}, {"writes inside steps", writesInsideSteps}, {"client that does not read", clientThatDoesNotRead},
