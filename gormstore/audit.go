@@ -19,8 +19,9 @@ import (
 // table of the library is missing; the server or a table may lose what was confirmed (F-2, F-5); the role lacks a right;
 // a money table does not exist, or has no valid, non-partial, non-deferrable UNIQUE index over operation_id and NOT NULL
 // columns whose values are the same in every attempt: an index with a time, a date, a default, a sequence or a generated
-// column does not count. A default of operation_id counts as one unless the model embeds [Once]. inbox.Inbox.Validate
-// and journal.Journal.Validate check what consumers and clients need in addition.
+// column does not count. A default of operation_id counts as one unless the model embeds [Once]. It writes a warning to db's
+// Logger for a model whose hooks CreateOnce cannot undo outside of the database. inbox.Inbox.Validate and
+// journal.Journal.Validate check what consumers and clients need in addition.
 func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 	d, err := txn.DialectOf(db.Dialector.Name())
 	if err != nil {
@@ -50,6 +51,10 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 		table := stmt.Schema.Table
 		if d == txn.Postgres {
 			table = stmt.Quote(table) // as an identifier in SQL, for to_regclass
+		}
+		if stmt.Schema.BeforeCreate || stmt.Schema.BeforeSave {
+			db.Logger.Warn(ctx, "idem: gormstore.Audit: %T has BeforeCreate or BeforeSave. Where gormstore.CreateOnce finds the "+
+				"row, what they did outside of the database (a mail, a call) is not undone", model)
 		}
 		if err := secondLine(ctx, look, table, stmt.Schema); err != nil {
 			errs = append(errs, fmt.Errorf("money table %s (%T): %w", stmt.Schema.Table, model, err))

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 	"gorm.io/gorm/schema"
 
 	"github.com/auth19/idem/core"
@@ -102,6 +101,13 @@ var ErrOtherOperation = errors.New("idem: gormstore: another operation has creat
 // the handler's tx, and the row belongs to the message (see core.Origin) and its payload, also where the message has joined
 // an attempt. With the plugin dbresolver the row is looked for where it was written, never on a replica.
 //
+// If the row is not created, nothing else happens in the database (D-1): what hooks, associations, callbacks of plugins and
+// functions in the INSERT have done is undone, and row and its associations are as they were, or the row is the one that is
+// there, without associations. For that the Create is in a savepoint, or in a transaction where there is none. A model
+// without any of these is created by one statement. BeforeSave and BeforeCreate are called before it is known, and what they
+// do outside of the database (a mail, a call) cannot be undone; AfterCreate and AfterSave are not called then, if db has the
+// [WriteGuard]. What a trigger of the table writes elsewhere BEFORE INSERT may stay: write it AFTER INSERT, FOR EACH ROW.
+//
 // Errors: ErrOtherOperation; tx's context belongs to no attempt and to no message; any error of the database. After an error
 // of the database, PostgreSQL refuses further statements of the transaction, as usual.
 func CreateOnce[T any, P interface {
@@ -119,9 +125,9 @@ func CreateOnce[T any, P interface {
 	columns.OperationID = origin.String()
 	columns.CommandHash = command.String()
 
-	result := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(row)
-	if result.Error != nil || result.RowsAffected == 1 {
-		return result.Error == nil, explained(result.Error)
+	tx = tx.Session(&gorm.Session{Context: ctx}) // for several statements, each with what tx has: a table, say
+	if created, err = insertOnce(tx, row); created || err != nil {
+		return created, explained(err)
 	}
 	where, err := onceKey(tx, row)
 	if err != nil {

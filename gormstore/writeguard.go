@@ -28,7 +28,7 @@ const guardName = "idem:write_guard"
 // database: a write with the context of a Rollback attempt over another connection than the attempt's, and a write with
 // the context of a Resume attempt outside its database steps. New installs it on its own db, as inbox.New and
 // journal.New do. If an app has more *gorm.DB values, install it on each with db.Use(gormstore.WriteGuard()). It also
-// refuses a row with [Once] that has no operation id.
+// refuses a row with [Once] that has no operation id, and calls no AfterCreate of a row that [CreateOnce] has not created.
 //
 // It sees what goes through GORM with the handler's context: Create, Save, Update, Delete, Exec, reads that lock their rows
 // (SELECT ... FOR UPDATE), and reads that may write. A read may write if it contains a write, or calls a function that the
@@ -54,6 +54,8 @@ func (writeGuard) Initialize(db *gorm.DB) error {
 		cb.Create().Before("*").Register(guardName, txn.RefuseOutside),
 		cb.Create().After("gorm:before_create").Before("gorm:save_before_associations").
 			Register(guardName+"_once", refuseWithoutOperation),
+		cb.Create().After("gorm:create").Before("gorm:save_after_associations").
+			Register(guardName+"_created", skipUncreated),
 		cb.Update().Before("*").Register(guardName, txn.RefuseOutside),
 		cb.Delete().Before("*").Register(guardName, txn.RefuseOutside),
 		cb.Raw().Before("gorm:raw").Register(guardName, txn.GuardReads),

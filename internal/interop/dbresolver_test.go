@@ -7,6 +7,9 @@ import (
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/plugin/dbresolver"
+
+	"github.com/auth19/idem/core/idemtest"
+	"github.com/auth19/idem/gormstore"
 )
 
 // Behind dbresolver, a handler of Park writes to the primary and reads from a replica that lags. CreateOnce looks for the
@@ -35,4 +38,35 @@ func TestCreateOnceBehindAReplica(t *testing.T) {
 	require.Zero(t, there, "the app's own reads go to the replica")
 	require.NoError(t, db.Clauses(dbresolver.Write).Model(&newPayment{}).Count(&there).Error)
 	require.EqualValues(t, 2, there)
+}
+
+// hooked is a row whose Create does more than one statement, so that CreateOnce opens a transaction for it.
+type hooked struct {
+	gormstore.Once
+	ID   uint
+	Seen int
+}
+
+func (h *hooked) BeforeCreate(*gorm.DB) error {
+	h.Seen++
+	return nil
+}
+
+// A table of another source is booked there, also where CreateOnce opens the transaction.
+//
+// CONTRACT D-1
+func TestCreateOnceInAnotherSource(t *testing.T) {
+	db, source := openPostgres(t), openPostgres(t)
+	require.NoError(t, source.AutoMigrate(&hooked{}))
+	pool, err := source.DB()
+	require.NoError(t, err)
+	require.NoError(t, db.Use(dbresolver.Register(dbresolver.Config{
+		Sources: []gorm.Dialector{postgres.New(postgres.Config{Conn: pool})},
+	}, &hooked{})))
+	ctx := idemtest.Context(t.Context(), idemtest.Config{})
+	for _, created := range []bool{true, false} {
+		got, err := gormstore.CreateOnce(db.WithContext(ctx), &hooked{})
+		require.NoError(t, err)
+		require.Equal(t, created, got)
+	}
 }
