@@ -14,14 +14,18 @@ import (
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
-// Audit checks the database when the app starts (D-2). models are the app's money rows. It looks at the live schema and
-// server, and returns one error that names everything that is wrong: the write guard is not installed on db; a
-// table of the library is missing; the server or a table may lose what was confirmed (F-2, F-5); the role lacks a right;
-// a money table does not exist, or has no valid, non-partial, non-deferrable UNIQUE index over operation_id and NOT NULL
-// columns whose values are the same in every attempt: an index with a time, a date, a default, a sequence or a generated
-// column does not count. A default of operation_id counts as one unless the model embeds [Once]. It writes a warning to db's
-// Logger for a model whose hooks CreateOnce cannot undo outside of the database. inbox.Inbox.Validate and
-// journal.Journal.Validate check what consumers and clients need in addition.
+// Audit checks the database when the app starts (D-2). models are the app's money rows. If a model has a table in a schema
+// for each tenant, give it once for each of them:
+//
+//	db.Model(&Payment{}).Table("tenant_a.payments")
+//
+// It looks at the live schema and server, and returns one error that names everything that is wrong: the write guard is not
+// installed on db; a table of the library is missing; the server or a table may lose what was confirmed (F-2, F-5);
+// the role lacks a right; a money table does not exist, or has no valid, non-partial, non-deferrable UNIQUE index over
+// operation_id, by the name that GORM gives it, and NOT NULL columns whose values are the same in every attempt: an index
+// with a time, a date, a default, a sequence or a generated column does not count. A default of operation_id counts as one
+// unless the model embeds [Once]. It writes a warning to db's Logger for a model whose hooks CreateOnce cannot undo outside
+// of the database. inbox.Inbox.Validate and journal.Journal.Validate check what consumers and clients need in addition.
 func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 	d, err := txn.DialectOf(db.Dialector.Name())
 	if err != nil {
@@ -44,20 +48,26 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 	errs = append(errs, look.Server(ctx, storeRights)...)
 	for _, model := range models {
 		stmt := &gorm.Statement{DB: db}
+		if of, ok := model.(*gorm.DB); ok {
+			model, stmt.Table, stmt.TableExpr = of.Statement.Model, of.Statement.Table, of.Statement.TableExpr
+		}
 		if err := stmt.Parse(model); err != nil {
 			errs = append(errs, fmt.Errorf("%T is no GORM model: %w", model, err))
 			continue
 		}
-		table := stmt.Schema.Table
-		if d == txn.Postgres {
-			table = stmt.Quote(table) // as an identifier in SQL, for to_regclass
+		name, table := stmt.Table, stmt.Table
+		if d == txn.Postgres { // as an identifier in SQL, for to_regclass
+			table = stmt.Quote(table)
+			if stmt.TableExpr != nil {
+				name, table = stmt.TableExpr.SQL, stmt.TableExpr.SQL
+			}
 		}
 		if stmt.Schema.BeforeCreate || stmt.Schema.BeforeSave {
 			db.Logger.Warn(ctx, "idem: gormstore.Audit: %T has BeforeCreate or BeforeSave. Where gormstore.CreateOnce finds the "+
 				"row, what they did outside of the database (a mail, a call) is not undone", model)
 		}
 		if err := secondLine(ctx, look, table, stmt.Schema); err != nil {
-			errs = append(errs, fmt.Errorf("money table %s (%T): %w", stmt.Schema.Table, model, err))
+			errs = append(errs, fmt.Errorf("money table %s (%T): %w", name, model, err))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -66,10 +76,10 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 	return nil
 }
 
-// AuditPgx checks when the app starts that a pool of pgx has [PgxWriteGuard], for all that is sent over it: as its tracer, or
-// in one within it, as in those of pgx's package multitracer (D-2). Call it for each pool that handlers may write over. A guard
-// that a function keeps is not seen. Without AuditPgx the first statement over [PgxTx] looks at the store's own connection,
-// and GORM's logger gets a warning.
+// AuditPgx checks when the app starts that a pool of pgx has [PgxWriteGuard], for all that is sent over it: as its tracer,
+// or in one within it, as in those of pgx's package multitracer (D-2). Call it for each pool that handlers may write over. A
+// guard that a function keeps is not seen. Without AuditPgx the first statement over [PgxTx] looks at the store's own
+// connection, and GORM's logger gets a warning.
 func AuditPgx(pool *pgxpool.Pool) error {
 	if pool == nil {
 		return errors.New("idem: gormstore.AuditPgx: there is no pool")
@@ -115,7 +125,8 @@ func secondLine(ctx context.Context, look txn.Inspector, table string, model *sc
 	if len(columns) == 0 {
 		return errors.New("there is no such table")
 	}
-	for _, column := range onceColumns {
+	operation, command := onceColumns(model)
+	for _, column := range []string{operation, command} {
 		if slices.Contains(model.DBNames, column) && !slices.Contains(columns, column) {
 			return fmt.Errorf("the column %s is missing in the database. AutoMigrate cannot add it to a table that has "+
 				"rows: %s", column, backfill)
@@ -128,7 +139,7 @@ func secondLine(ctx context.Context, look txn.Inspector, table string, model *sc
 	var flaws []string
 	for _, text := range indexes {
 		index := readIndex(text, model)
-		if !slices.Contains(index.columns, operationColumn) {
+		if !slices.Contains(index.columns, operation) {
 			continue
 		}
 		if index.flaw == "" {
@@ -137,8 +148,8 @@ func secondLine(ctx context.Context, look txn.Inspector, table string, model *sc
 		flaws = append(flaws, "the UNIQUE index over "+strings.Join(index.columns, ",")+" "+index.flaw)
 	}
 	if flaws == nil {
-		return errors.New("it has no UNIQUE index over NOT NULL columns with operation_id among them; embed gormstore.Once " +
-			"and migrate the table, or CREATE UNIQUE INDEX; and create its rows with gormstore.CreateOnce")
+		return fmt.Errorf("it has no UNIQUE index over NOT NULL columns with %s among them; embed gormstore.Once "+
+			"and migrate the table, or CREATE UNIQUE INDEX; and create its rows with gormstore.CreateOnce", operation)
 	}
 	return errors.New(strings.Join(flaws, "; "))
 }
@@ -155,6 +166,7 @@ func readIndex(text string, model *schema.Schema) (index uniqueIndex) {
 	if kind != "" {
 		index.flaw = "is " + kind
 	}
+	operation, _ := onceColumns(model)
 	for column := range strings.SplitSeq(columns, ",") {
 		column, differs, _ := strings.Cut(column, "!")
 		column, nullable := strings.CutSuffix(column, "?")
@@ -166,10 +178,10 @@ func readIndex(text string, model *schema.Schema) (index uniqueIndex) {
 		case index.flaw != "":
 		case nullable:
 			index.flaw = "has a column that may be NULL, and NULLs are never equal"
-		case column == operationColumn && differs == hasDefault && embedsOnce(model):
+		case column == operation && differs == hasDefault && embedsOnce(model):
 			// The release before fills it so, until its last instance is gone. This one's rows have their operation's id.
-		case column == operationColumn && differs != "":
-			index.flaw = "protects nothing: operation_id " + differs + ", so that every attempt gets another one; embed " +
+		case column == operation && differs != "":
+			index.flaw = "protects nothing: " + operation + " " + differs + ", so that every attempt gets another one; embed " +
 				"gormstore.Once, create the rows with gormstore.CreateOnce, and drop the default"
 		case differs != "":
 			index.flaw = "protects nothing: " + column + " " + differs + ", so that a second attempt may have another value there; " +

@@ -127,7 +127,7 @@ func CreateOnce[T any, P interface {
 
 	tx = tx.Session(&gorm.Session{Context: ctx}) // for several statements, each with what tx has: a table, say
 	if created, err = insertOnce(tx, row); created || err != nil {
-		return created, explained(err)
+		return created, explained(tx, row, err)
 	}
 	where, err := onceKey(tx, row)
 	if err != nil {
@@ -158,9 +158,11 @@ func onceKey(tx *gorm.DB, row any) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	operation, _ := onceColumns(own)
+	isOperation := func(o schema.IndexOption) bool { return o.DBName == operation }
 	value := reflect.Indirect(reflect.ValueOf(row))
 	for _, index := range own.ParseIndexes() {
-		if index.Class != "UNIQUE" || !slices.ContainsFunc(index.Fields, isOperationID) {
+		if index.Class != "UNIQUE" || !slices.ContainsFunc(index.Fields, isOperation) {
 			continue
 		}
 		key := make(map[string]any, len(index.Fields))
@@ -172,25 +174,34 @@ func onceKey(tx *gorm.DB, row any) (map[string]any, error) {
 	return nil, fmt.Errorf("idem: gormstore.CreateOnce: %s has no UNIQUE index with its operation id", own.Name)
 }
 
-func isOperationID(o schema.IndexOption) bool { return o.DBName == operationColumn }
-
-// operationColumn is the name of Once.OperationID in the database, under GORM's default naming.
-const operationColumn = "operation_id"
-
-// onceColumns are the columns of Once.
-var onceColumns = [...]string{operationColumn, "command_hash"}
+// onceColumns returns the columns of [Once] in a model's table, as the app's GORM names them. A model without such fields is
+// of a table that is written in SQL, which has the names of docs/databases-and-mappers.md.
+func onceColumns(model *schema.Schema) (operation, command string) {
+	named := func(name, otherwise string) string {
+		if field := model.FieldsByName[name]; field != nil {
+			return field.DBName
+		}
+		return otherwise
+	}
+	return named("OperationID", "operation_id"), named("CommandHash", "command_hash")
+}
 
 // backfill tells how to add a missing column.
 const backfill = "add it as nullable, fill it, then make it NOT NULL and UNIQUE, as docs/database.md says under " +
 	"\"A money table that has rows\""
 
 // explained adds to an error of the database that a column of Once is missing in the table.
-func explained(err error) error {
+func explained(tx *gorm.DB, row any, err error) error {
 	const undefinedColumn = "42703"
 	if err == nil || txn.SQLState(err) != undefinedColumn && !strings.Contains(err.Error(), "has no column named") {
 		return err
 	}
-	for _, column := range onceColumns {
+	stmt := &gorm.Statement{DB: tx}
+	if stmt.Parse(row) != nil {
+		return err
+	}
+	operation, command := onceColumns(stmt.Schema)
+	for _, column := range []string{operation, command} {
 		if strings.Contains(err.Error(), column) {
 			return fmt.Errorf("idem: gormstore.CreateOnce: the column %s is missing in the database: %s: %w", column, backfill, err)
 		}
