@@ -671,3 +671,37 @@ func TestRecordThatATriggerDrops(t *testing.T) {
 		requireIdle(t, db)
 	})
 }
+
+// The same for one of two steps: nothing of their segment commits without it.
+//
+// CONTRACT X-14
+func TestStepThatATriggerDrops(t *testing.T) {
+	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, st *gormstore.Store) {
+		if db.Name() == "sqlite" {
+			execute(t, db, `CREATE TRIGGER dropped BEFORE INSERT ON idempotency_step WHEN NEW.name = 'second'
+				BEGIN SELECT RAISE(IGNORE); END`)
+		} else {
+			execute(t, db, "CREATE FUNCTION dropped() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+				`CREATE TRIGGER dropped BEFORE INSERT ON idempotency_step FOR EACH ROW WHEN (NEW.name = 'second')
+				EXECUTE FUNCTION dropped()`)
+		}
+		for _, names := range [][]string{{"first", "second"}, {"second", "first"}} {
+			c := command(core.Resume)
+			segments, claimed, err := st.Resume(t.Context(), c)
+			require.NoError(t, err)
+			require.True(t, claimed.Won)
+			segments.Opening(func() error { return nil })
+			var steps []store.StepRecord
+			for _, name := range names {
+				require.NoError(t, segments.Step(t.Context(), addEffect))
+				steps = append(steps, store.StepRecord{Name: name, Kind: store.DatabaseStep, Result: []byte("{}")})
+			}
+			_, err = segments.Seal(t.Context(), store.Seal{Steps: steps})
+			require.Error(t, err)
+			require.Zero(t, countEffects(t, db))
+			found, err := st.Steps(t.Context(), c.ID)
+			require.NoError(t, err)
+			require.Empty(t, found)
+		}
+	})
+}

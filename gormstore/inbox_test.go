@@ -588,6 +588,26 @@ func TestInboxSweep(t *testing.T) {
 	})
 }
 
+// The floor is that of the latest message of a batch, wherever it stands among them.
+//
+// CONTRACT
+func TestInboxSweepRaisesTheFloorToTheLatest(t *testing.T) {
+	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, st *gormstore.Store) {
+		box := newInbox(t, db, stockInbox)
+		at := time.Now().Truncate(time.Second)
+		for _, ago := range []time.Duration{3, 1, 2} {
+			m := message()
+			m.Published = at.Add(-ago * time.Minute)
+			require.NoError(t, box.Process(t.Context(), m, stock))
+		}
+		age(t, db, inbox.DefaultKeep+time.Second)
+		require.Equal(t, 3, sweepMessages(t, st))
+		m := message()
+		m.Published = at.Add(-time.Minute)
+		require.ErrorIs(t, box.Process(t.Context(), m, stock), inbox.ErrTooOld)
+	})
+}
+
 // CONTRACT Q-1
 func TestInboxConfig(t *testing.T) {
 	t.Parallel()

@@ -100,6 +100,8 @@ func withoutTombstone(t *testing.T, s *fixture) {
 		require.WithinDuration(t, row.ExpiresAt, row.PurgeAt, 0)
 		claims = append(claims, c)
 	}
+	refused, won := s.won(t, store.Park)
+	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(store.Answer{Status: http.StatusBadRequest})))
 	s.Advance(t, 5*time.Hour)
 	s.requireState(t, store.Completed, claims[0])
 	s.Advance(t, 2*time.Hour)
@@ -107,6 +109,9 @@ func withoutTombstone(t *testing.T, s *fixture) {
 	require.Equal(t, 1, s.sweep(t).Dropped)
 	s.requireGone(t, claims[1].ID)
 	s.requireFree(t, claims[1].ID)
+	s.Advance(t, retention)
+	require.Equal(t, 1, s.sweep(t).Tombstones)
+	require.Equal(t, "refused", s.lose(t, repeat(refused)).OutcomeClass(), "a 400 with a tombstone")
 }
 
 // The clock goes back while the attempt runs: its answer is forgotten no earlier for that.

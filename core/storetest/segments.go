@@ -186,7 +186,7 @@ func segmentOver(t *testing.T, s *fixture) {
 // A seal makes the rows, the steps, the start of the next call and the record durable together. Nothing stays of a segment
 // that is rolled back.
 //
-// CONTRACT X-14, X-16
+// CONTRACT X-14, X-16, T-4
 func segmentTogether(t *testing.T, s *fixture) {
 	c, won := s.opened(t)
 	s.write(t, won)
@@ -212,7 +212,7 @@ func segmentTogether(t *testing.T, s *fixture) {
 	s.seal(t, won, store.Seal{Steps: []store.StepRecord{result("charge", `"ch_1"`), rows("book")}, Answer: &answer})
 	s.requireEffects(t, 3)
 	s.requireState(t, store.Completed, c)
-	requireAnswer(t, answerOf("paid"), s.find(t, c.ID).Answer)
+	requireKept(t, s.find(t, c.ID))
 	require.Equal(t, `"ch_1"`, string(s.step(t, c.ID, "charge").Result))
 	require.ElementsMatch(t, []string{"charge true", "order true", "reserve true", "book true"}, namesOf(s.steps(t, c.ID)))
 
@@ -222,8 +222,16 @@ func segmentTogether(t *testing.T, s *fixture) {
 	s.seal(t, won, store.Seal{Steps: []store.StepRecord{rows("book")}, Answer: &answer})
 	s.requireEffects(t, 4)
 	s.requireState(t, store.Completed, once)
-	requireAnswer(t, answerOf("paid"), s.find(t, once.ID).Answer)
+	requireKept(t, s.find(t, once.ID))
 	require.Equal(t, []string{"book true"}, namesOf(s.steps(t, once.ID)))
+}
+
+// requireKept checks that a record has the answer "paid", for the suite's retention and tombstone.
+func requireKept(t *testing.T, r store.Record) {
+	t.Helper()
+	requireAnswer(t, answerOf("paid"), r.Answer)
+	require.WithinDuration(t, r.Now.Add(retention), r.ExpiresAt, lease)
+	require.Equal(t, tombstone, r.PurgeAt.Sub(r.ExpiresAt).Round(time.Second))
 }
 
 // namesOf returns the names of steps, and whether they have finished.

@@ -443,6 +443,9 @@ func stepsSwept(t *testing.T, s *fixture) {
 	require.Equal(t, store.Swept{Tombstones: 1}, s.sweep(t))
 	require.Empty(t, s.steps(t, done.ID))
 	require.Len(t, s.steps(t, running.ID), 1, "a sweep never touches a running record")
+	s.Advance(t, forever)
+	require.Equal(t, store.Swept{Dropped: 1}, s.sweep(t))
+	require.Len(t, s.steps(t, running.ID), 1, "nor one that it lists as open")
 }
 
 // The record of a freed key is dropped, and its steps with it: the next operation with the key begins without any.
@@ -524,5 +527,6 @@ func attempts(t *testing.T, s *fixture) {
 	require.NoError(t, s.Store.Release(s.ctx, last.Ticket))
 	next := s.win(t, repeat(c))
 	require.Equal(t, 1, next.Attempts, "the key was free: this is another operation")
+	require.Equal(t, 1, s.find(t, c.ID).Attempts)
 	require.Greater(t, next.Fence, last.Fence)
 }
