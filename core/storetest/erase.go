@@ -210,11 +210,11 @@ func eraseBeforeATakeover(t *testing.T, s *fixture) {
 func eraseOfOthers(t *testing.T, s *fixture) {
 	other := s.command(store.Park)
 	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-2"}
-	other.ID, other.Scope = core.Scoping{}.RecordID(p, "key-1"), core.Scoping{}.PrincipalScope(p)
+	other.ID, other.Scope = core.Scoping{}.RecordID(p, s.key(1)), core.Scoping{}.PrincipalScope(p)
 	won := s.win(t, other)
 	s.complete(t, won, "theirs")
 	running := s.command(store.Park)
-	running.ID, running.Scope = core.Scoping{}.RecordID(p, "key-2"), other.Scope
+	running.ID, running.Scope = core.Scoping{}.RecordID(p, s.key(2)), other.Scope
 	s.win(t, running)
 	s.done(t, "ours")
 

@@ -44,17 +44,21 @@ type fixture struct {
 	watchers    []store.Sightings
 	operations  []store.Operations
 	sights      int
+	run         string // in every key: a store that tests share may still be at work on a command of the test before
 	commands    int
 	counted     bool         // the claims are to be counted
 	effects     atomic.Int64 // committed by a stress test
 }
+
+// key is the key of the nth command.
+func (s *fixture) key(n int) string { return fmt.Sprintf("key-%d-%s", n, s.run) }
 
 // command returns the claim of a command that the store has not seen.
 func (s *fixture) command(r store.Recovery) store.Claim {
 	s.commands++
 	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-1"}
 	return store.Claim{
-		ID:       core.Scoping{}.RecordID(p, fmt.Sprintf("key-%d", s.commands)),
+		ID:       core.Scoping{}.RecordID(p, s.key(s.commands)),
 		Owner:    newOwner(),
 		Scope:    core.Scoping{}.PrincipalScope(p),
 		Realm:    core.Scoping{}.PrincipalRealm(p),

@@ -116,7 +116,7 @@ func openApart(t *testing.T, s *fixture) {
 	s.counted = true
 	other := s.command(store.Park)
 	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-2"}
-	other.ID, other.Scope = core.Scoping{}.RecordID(p, "key-1"), core.Scoping{}.PrincipalScope(p)
+	other.ID, other.Scope = core.Scoping{}.RecordID(p, s.key(1)), core.Scoping{}.PrincipalScope(p)
 	s.win(t, other)
 	s.requireOpen(t, 0)
 	s.win(t, s.command(store.Park))

@@ -152,7 +152,7 @@ func sightApart(t *testing.T, s *fixture) {
 
 	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-2"}
 	otherPrincipal := c
-	otherPrincipal.ID, otherPrincipal.Scope = core.Scoping{}.RecordID(p, "key-1"), core.Scoping{}.PrincipalScope(p)
+	otherPrincipal.ID, otherPrincipal.Scope = core.Scoping{}.RecordID(p, s.key(1)), core.Scoping{}.PrincipalScope(p)
 	require.Equal(t, store.Seen{}, s.sight(t, otherPrincipal))
 }
 

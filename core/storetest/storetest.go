@@ -14,6 +14,7 @@ package storetest
 
 import (
 	"context"
+	"crypto/rand"
 	"reflect"
 	"testing"
 	"time"
@@ -86,7 +87,7 @@ const patience = time.Minute
 
 func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *fixture {
 	t.Helper()
-	s := &fixture{Subject: newStore(t)}
+	s := &fixture{Subject: newStore(t), run: rand.Text()}
 	require.NotNil(t, s.Store, "Subject.Store is missing")
 	require.NotNil(t, s.Advance, "Subject.Advance is missing")
 	s.instances = []store.Store{s.Store}
