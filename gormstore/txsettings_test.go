@@ -63,10 +63,11 @@ func TestHandlersMayChangeTheirRole(t *testing.T) {
 	role, schema := newRole(t, db), currentSchema(t, db)
 	execute(t, db, "GRANT USAGE ON SCHEMA "+schema+" TO "+role, "GRANT INSERT, SELECT ON effects TO "+role,
 		"GRANT USAGE ON SEQUENCE effects_id_seq TO "+role)
+	execute(t, db, become)
 	hideTables(t, db)
 	for _, change := range []string{
 		"SET LOCAL ROLE " + role, "SET LOCAL SESSION AUTHORIZATION " + role,
-		"SELECT set_config('role', '" + role + "', true)", "DO $$ BEGIN SET LOCAL ROLE " + role + "; END $$",
+		"SELECT set_config('role', '" + role + "', true)", "SELECT become('" + role + "')", "DO $$ BEGIN SET LOCAL ROLE " + role + "; END $$",
 		"SET LOCAL search_path = pg_catalog",
 	} {
 		for name, run := range attempts {
@@ -80,10 +81,10 @@ func TestHandlersMayChangeTheirRole(t *testing.T) {
 	}
 }
 
-// become is a function that takes a role, which nobody can see in a handler's statements.
+// become is a function that takes a role.
 const become = `CREATE FUNCTION become(name text) RETURNS text LANGUAGE sql AS $$ SELECT set_config('role', name, true) $$`
 
-// A change that nobody can see in the handler's statements ends in a rollback, never in a lost answer.
+// A change that nobody can see in the handler's statements, here by a trigger, ends in a rollback, never in a lost answer.
 //
 // CONTRACT X-9
 func TestUnseenChangeOfRoleRollsBack(t *testing.T) {
@@ -91,14 +92,21 @@ func TestUnseenChangeOfRoleRollsBack(t *testing.T) {
 	open := freshPostgres("", false)(t)
 	db := open(t)
 	role := newRole(t, db)
-	execute(t, db, become)
+	execute(t, db, become, becoming(role))
 	for _, name := range []string{"attempt", "step", "step behind a call"} {
 		require.ErrorContains(t, attempts[name](t, open(t), func(tx *gorm.DB) error {
 			require.NoError(t, stock(tx))
-			return tx.Raw("SELECT become(?)", role).Scan(new(string)).Error
+			return tx.Exec("INSERT INTO effects (name) VALUES ('become')").Error
 		}), "permission denied", name)
 		require.Zero(t, countEffects(t, db))
 	}
+}
+
+// becoming is a trigger by which a row takes a role.
+func becoming(role string) string {
+	return `CREATE FUNCTION becoming() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN PERFORM become('` + role + `'); RETURN NEW; END $$;
+		CREATE TRIGGER becoming AFTER INSERT ON effects FOR EACH ROW WHEN (NEW.name = 'become') EXECUTE FUNCTION becoming()`
 }
 
 // hideTables moves the library's tables into a schema in which other roles have no right: they may not even prepare the
@@ -123,13 +131,13 @@ func TestRefusalUndoesAnUnseenRole(t *testing.T) {
 	open := freshPostgres("", false)(t)
 	db := open(t)
 	role := newRole(t, db)
-	execute(t, db, become)
+	execute(t, db, become, becoming(role))
 	hideTables(t, db)
 	for _, way := range []way{overPgx, wrapped} {
 		st := newStore(t, way.of(t, open(t)))
 		c := command(store.Rollback)
 		tx, ctx := beginRow(t, st, c)
-		require.NoError(t, gormstore.Tx(ctx).Raw("SELECT become(?)", role).Scan(new(string)).Error)
+		require.NoError(t, gormstore.Tx(ctx).Exec("INSERT INTO effects (name) VALUES ('become')").Error)
 		require.NoError(t, seal(t.Context(), tx, refused(), true))
 		requireCompleted(t, st, c, refused())
 		require.Zero(t, countEffects(t, db))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -27,7 +28,7 @@ var ErrControl = errors.New("idem: gormstore: a handler must not end or change i
 // Findings are what a transaction has to know about a text that an app sends.
 type Findings struct {
 	Control error    // one of them is transaction control: ErrControl
-	Changes bool     // one of them may change the role or the search path
+	Changes bool     // one of them may change the role or the search path; what may leave something may, too
 	Undoes  bool     // one of them is ROLLBACK TO SAVEPOINT
 	suspect bool     // one of them may leave something on the connection
 	Residue []string // what that may be: see residueOf
@@ -99,18 +100,19 @@ func (s *Findings) read(l lexer) {
 	if l.dialect == SQLite || s.Control != nil {
 		return
 	}
-	if s.Changes && setsForSession(text) {
-		s.Control = fmt.Errorf("%w. Refused: set_config whose third argument is not the word true: the setting may stay on the "+
-			"pooled connection; write set_config(name, value, true)", ErrControl)
+	if s.Changes {
+		if why := setConfig(text); why != "" {
+			s.Control = fmt.Errorf("%w. Refused: %s", ErrControl, why)
+		}
 	}
 	if s.suspect {
 		s.Residue = append(s.Residue, residueOf(text)...)
 	}
 }
 
-// setsForSession reports whether a text calls set_config with a third argument other than the word true. Then the setting
-// may stay on the connection for its next user, as with SET without LOCAL.
-func setsForSession(l lexer) bool {
+// setConfig says what is wrong with the calls of set_config in a text; "" for nothing. With a third argument other than the
+// word true the setting may stay on the connection for its next user, as with SET without LOCAL.
+func setConfig(l lexer) string {
 	var tokens []token
 	for t := l.next(); t.kind != endOfText; t = l.next() {
 		tokens = append(tokens, t)
@@ -123,10 +125,20 @@ func setsForSession(l lexer) bool {
 			continue // a function of the app
 		}
 		if third := argument(tokens[i+2:], 3); len(third) > 0 && !saysTrue(third) {
-			return true
+			return "set_config whose third argument is not the word true: the setting may stay on the pooled connection; write " +
+				"set_config(name, value, true)"
+		}
+		if slices.ContainsFunc(argument(tokens[i+2:], 1), isOfTransaction) {
+			return "SET TRANSACTION"
 		}
 	}
-	return false
+	return ""
+}
+
+// isOfTransaction reports whether a token names a setting that is what SET TRANSACTION sets.
+func isOfTransaction(t token) bool {
+	return slices.Contains([]string{"transaction_read_only", "transaction_isolation", "transaction_deferrable"},
+		strings.ToLower(t.name()))
 }
 
 // saysTrue reports whether an argument is the word true, perhaps with its name: is_local => true.
@@ -232,8 +244,11 @@ func controls(d Dialect, head [6]token) string {
 	}
 	switch third := head[2]; {
 	case first == "PREPARE" && second.is("TRANSACTION"),
-		first == "SET" && (second.is("TRANSACTION") || third.is("TRANSACTION") || third.is("CHARACTERISTICS")):
+		first == "SET" && (second.is("TRANSACTION") || third.is("TRANSACTION") || third.is("CHARACTERISTICS")),
+		(first == "SET" || first == "RESET") && (isOfTransaction(second) || isOfTransaction(third)):
 		return first + " TRANSACTION"
+	case first == "SET" && third.is("U") && head[3].isSymbol('&'):
+		return "a setting whose name has escapes"
 	case first == "RESET" && second.is("ALL"), first == "DISCARD":
 		return first + " " + strings.ToUpper(second.text)
 	case first == "SET" && (!second.is("LOCAL") && !second.is("CONSTRAINTS") || third.isSymbol('.')): // SET local.x = 1

@@ -34,7 +34,10 @@ var (
 		"ROLLBACK PREPARED 'x'", "SET TRANSACTION READ ONLY", "SET LOCAL TRANSACTION ISOLATION LEVEL SERIALIZABLE",
 		"set session characteristics as transaction read only", "RESET ALL", "DISCARD ALL",
 		"SET ROLE teller", "set search_path = shop", "SET SESSION AUTHORIZATION x", "SET SESSION statement_timeout = 1",
-		"SET default_transaction_read_only = on", "SELECT 1; SET TIME ZONE 'UTC'", `SAVEPOINT U&"\0069dem_message"`,
+		"SET default_transaction_read_only = on", "SET LOCAL transaction_read_only = on", "set local Transaction_Isolation TO serializable",
+		`SET LOCAL "transaction_deferrable" = on`, `SET LOCAL U&"transaction\005fread_only" = on`, "RESET transaction_read_only",
+		"SELECT set_config('transaction_read_only', 'on', true)", "SELECT set_config(setting_name => 'TRANSACTION_ISOLATION', $1, is_local => true)",
+		"SELECT 1; SET TIME ZONE 'UTC'", `SAVEPOINT U&"\0069dem_message"`,
 		"/* a /* nested */ ; */ COMMIT", `SELECT E'it\'s'; COMMIT`, "SELECT $$;$$; COMMIT", "SELECT $a$ $b$ $a$; COMMIT",
 		"SELECT 1 -- ;\r; COMMIT", `SELECT E'a' -- on the next line
 	'\''; COMMIT`, "SELECT a$$ ; COMMIT", "SELECT '[' ; COMMIT", "SELECT 1 # 2; COMMIT",
@@ -56,6 +59,8 @@ var (
 		"CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; SELECT 1; END",
 		"SELECT set_config('role', 'teller', true)", "SELECT pg_catalog.set_config('role', concat('a', (SELECT b[1] FROM c)), TRUE)",
 		"SELECT set_config(setting_name => 'role', new_value => 'teller', is_local => true)",
+		"SET LOCAL default_transaction_read_only = on", "SET LOCAL application_name = 'transaction_read_only'",
+		"SELECT set_config('application_name', 'transaction_read_only', true)", "SELECT transaction_read_only FROM t",
 		"SELECT shop.set_config('role', 'teller', false)", "SELECT 'set_config(1, 2, false)'",
 	}
 	controlOfSQLite = []string{

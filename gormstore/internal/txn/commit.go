@@ -153,7 +153,7 @@ func (t *Tx) readBack(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
 	case committed:
 		return nil
-	case t.DB.Dialect == SQLite: // a constraint that is checked at COMMIT, a full disk
+	case t.DB.Dialect == SQLite && IsOfCommand(SQLite, err): // a constraint that is checked at COMMIT
 		return fmt.Errorf("%w: %w", store.ErrAborted, err)
 	default:
 		return fmt.Errorf("%w: %w", store.ErrRetryable, err)

@@ -115,7 +115,7 @@ func (c *Conn) admit(ctx context.Context, queries ...string) (inside sqltext.Fin
 	if err = c.open(ctx); err != nil {
 		return inside, err
 	}
-	if c.db.Dialect == Postgres && inside.Changes {
+	if c.db.Dialect == Postgres && (inside.Changes || len(inside.Residue) > 0) {
 		if err = c.keepSettings(ctx); err != nil {
 			c.release()
 			return inside, err

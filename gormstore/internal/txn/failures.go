@@ -63,6 +63,18 @@ func (c *Conn) Distress(refusal bool) error {
 	return fmt.Errorf("%w: %w: %w", store.ErrRetryable, ErrDistress, err)
 }
 
+// lostBySQLite is the error of a transaction that SQLite itself has ended. A full disk says nothing about the command. A
+// constraint does, and a statement whose context has ended was given it by the handler.
+func (c *Conn) lostBySQLite() error {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	err := c.failures.standing
+	if code := sqliteCode(err); code == 0 || code == interrupted || IsOfCommand(SQLite, err) {
+		return fmt.Errorf("%w: %w", store.ErrAborted, errLost)
+	}
+	return fmt.Errorf("%w: %w: %w", store.ErrRetryable, ErrDistress, err)
+}
+
 // standing returns the error that has aborted the transaction; nil on SQLite, where a failed statement aborts nothing.
 func (c *Conn) standing() error {
 	c.stateMu.Lock()
@@ -82,6 +94,9 @@ func IsOfDatabase(d *Dialect, err error) bool {
 	return sqliteCode(err) != 0 || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
+// interrupted is the code of a statement of SQLite whose context has ended.
+const interrupted = 9
+
 // className names an error of the database without its text, which may quote values; "" for none.
 func className(d *Dialect, err error) string {
 	switch {
@@ -90,7 +105,6 @@ func className(d *Dialect, err error) string {
 	case d == Postgres:
 		return "SQLSTATE class " + SQLState(err)[:2]
 	}
-	const interrupted = 9 // by a context that has ended
 	return fmt.Sprintf("SQLite error %d", cmp.Or(sqliteCode(err), interrupted))
 }
 

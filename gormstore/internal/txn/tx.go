@@ -310,7 +310,7 @@ func (t *Tx) failed(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", store.ErrAborted, errUnfinished)
 	}
 	if t.DB.Dialect == SQLite && !t.alive(ctx) {
-		return fmt.Errorf("%w: %w", store.ErrAborted, errLost)
+		return t.Conn.lostBySQLite()
 	}
 	return nil
 }

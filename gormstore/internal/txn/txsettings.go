@@ -8,9 +8,9 @@ import "context"
 // The transaction's first statement reads synchronous_commit. It ignores "off", which an earlier user may have left on the
 // connection. The last statement restores it: see mark.go.
 //
-// The role and the search path are read before the first statement that may change them, and restored by a statement of
-// their own: a handler that changes neither costs nothing. Where a trigger or a function changes the role unseen, the last
-// statement fails, and everything is rolled back.
+// The role and the search path are read before the first statement that may change them, as one with an unknown function may,
+// and restored by a statement of their own: a handler that has none costs nothing. Where a trigger or a view changes the role
+// unseen, the last statement fails, and everything is rolled back.
 
 // Settings are the other settings that the library's statements depend on.
 type Settings struct{ session, role, searchPath string }
