@@ -66,7 +66,16 @@ func (p *program) isCall(f *types.Func) bool {
 	}
 	return slices.ContainsFunc(append([]string{stripe}, p.clients...), func(path string) bool {
 		return f.Pkg().Path() == path || strings.HasPrefix(f.Pkg().Path(), path+"/")
-	}) && results.Len() > 0 && isError(results.At(results.Len()-1).Type()) && !offline.MatchString(f.Name())
+	}) && mayFail(results) && !offline.MatchString(f.Name())
+}
+
+// mayFail reports whether the last of the results is an error, perhaps one of the client's own: *midtrans.Error.
+func mayFail(results *types.Tuple) bool {
+	if results.Len() == 0 {
+		return false
+	}
+	err := types.Universe.Lookup("error").Type().Underlying().(*types.Interface)
+	return types.Implements(results.At(results.Len()-1).Type(), err)
 }
 
 func takesRequest(f *types.Func) bool { return has(f.Signature().Params(), httpPath, "Request") }

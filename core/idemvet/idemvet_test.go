@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"go/types"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -39,7 +40,7 @@ func TestChecks(t *testing.T) {
 	wanted, mounted := map[string]string{}, map[string]string{}
 	files, err := filepath.Glob("testdata/*/*.go")
 	require.NoError(t, err)
-	require.Len(t, files, 14)
+	require.Len(t, files, 15)
 	var packages []string
 	for _, file := range files {
 		packages = append(packages, "./"+filepath.Dir(file))
@@ -122,4 +123,22 @@ func TestUnknownPart(t *testing.T) {
 		assert.Equal(t, same, matches("POST /?/pay", pattern), pattern)
 	}
 	assert.True(t, matches("POST /v1/?", "POST /v1"))
+}
+
+// TestClients: the functions of a client that may fail call its service, but for those that send nothing.
+func TestClients(t *testing.T) {
+	failed := types.NewTuple(types.NewVar(0, nil, "", types.Universe.Lookup("error").Type()))
+	for f, calls := range map[[2]string]bool{
+		{stripe + "/v84/paymentintent", "New"}:         true,
+		{stripe + "/v84", "Create"}:                    true,
+		{stripe + "/v84/webhook", "ConstructEvent"}:    false,
+		{stripe + "-mock", "New"}:                      false,
+		{"github.com/razorpay/razorpay-go", "Capture"}: true,
+		{"github.com/razorpay/razorpay", "Capture"}:    false,
+		{"net/http", "NewRequest"}:                     false,
+	} {
+		p := &program{clients: []string{"github.com/razorpay/razorpay-go"}}
+		object := types.NewFunc(0, types.NewPackage(f[0], ""), f[1], types.NewSignatureType(nil, nil, nil, nil, failed, false))
+		assert.Equal(t, calls, p.isCall(object), f)
+	}
 }

@@ -133,6 +133,7 @@ func neededBy(named []*packages.Package) map[string]bool {
 // leaveOut takes out the packages that do not compile, and says why. It is an error if one of them is needed.
 func leaveOut(loaded []*packages.Package, needed map[string]bool) (whole []*packages.Package, out []string, err error) {
 	var wrong []error
+	said := map[string]bool{}
 	for _, p := range loaded {
 		var errs []error
 		packages.Visit([]*packages.Package{p}, func(in *packages.Package) bool {
@@ -149,7 +150,12 @@ func leaveOut(loaded []*packages.Package, needed map[string]bool) (whole []*pack
 		case len(errs) == 0:
 			whole = append(whole, p)
 		case needed == nil || needed[p.PkgPath]:
-			wrong = append(wrong, errs...)
+			for _, err := range errs {
+				if !said[err.Error()] {
+					said[err.Error()] = true
+					wrong = append(wrong, err)
+				}
+			}
 		default:
 			out = append(out, p.PkgPath+" does not compile, and was not checked: "+errs[0].Error())
 		}

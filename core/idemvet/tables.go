@@ -3,6 +3,7 @@ package main
 import (
 	"go/constant"
 	"go/types"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -44,7 +45,7 @@ func plain(name string) string {
 func (a *activation) tablesOfCall(site ssa.CallInstruction, f *types.Func, args []value, writes bool) (all []string) {
 	common, recv := site.Common(), receiver(f)
 	if is(f, storePath, "CreateOnce") {
-		return a.tablesOf(common.Args[1], args[1])
+		return a.withLists(common.Args[1], args[1])
 	}
 	texts := args[len(args)-len(common.Args):]
 	onGORM := recv != nil && is(f, gormPath, f.Name()) && !a.isHandle(recv)
@@ -75,6 +76,8 @@ func (a *activation) tablesOfCall(site ssa.CallInstruction, f *types.Func, args 
 		return nil
 	case len(args[0].tables) > 0:
 		return args[0].tables
+	case slices.Contains([]string{"Create", "CreateInBatches", "Save", "FirstOrCreate"}, f.Name()):
+		return a.withLists(common.Args[1], args[1])
 	case len(args) > 1 && (writes || !slices.Contains([]string{"Scan", "Row", "Rows", "Pluck", "Count"}, f.Name())):
 		return a.tablesOf(common.Args[1], args[1])
 	}
@@ -97,22 +100,41 @@ func (a *activation) tablesOf(v ssa.Value, known value) (all []string) {
 	return all
 }
 
-// tableOf returns the table of a model as GORM names it, if that does not depend on the app's settings.
-func (p *program) tableOf(t types.Type) []string {
+// withLists returns the tables of a model, and of the lists in it, which GORM creates with it: an order's lines.
+func (a *activation) withLists(v ssa.Value, known value) (all []string) {
+	all = a.tablesOf(v, known)
+	for _, t := range append(slices.Clip(known.types), v.Type()) {
+		of, ok := element(t).Underlying().(*types.Struct)
+		for i := 0; ok && i < of.NumFields(); i++ {
+			list, isList := types.Unalias(of.Field(i).Type()).(*types.Slice)
+			tag := reflect.StructTag(of.Tag(i)).Get("gorm")
+			if isList && a.inApp(element(list)) && tag != "-" && !strings.Contains(tag, "serializer") && !strings.Contains(tag, "type:") {
+				all = united(all, a.tableOf(list))
+			}
+		}
+	}
+	return all
+}
+
+// element is the type of what a value points to, or is a list of.
+func element(t types.Type) types.Type {
 	for {
 		switch under := types.Unalias(t).(type) {
 		case *types.Pointer:
 			t = under.Elem()
-			continue
 		case *types.Slice:
 			t = under.Elem()
-			continue
 		case *types.Array:
 			t = under.Elem()
-			continue
+		default:
+			return t
 		}
-		break
 	}
+}
+
+// tableOf returns the table of a model as GORM names it, if that does not depend on the app's settings.
+func (p *program) tableOf(t types.Type) []string {
+	t = element(t)
 	named := namedOf(t)
 	if named == nil {
 		return nil

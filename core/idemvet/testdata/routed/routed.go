@@ -3,6 +3,7 @@ package routed
 
 import (
 	"context"
+	"database/sql"
 	"net/http"
 
 	"github.com/jackc/pgx/v5"
@@ -40,13 +41,22 @@ func (r router) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return r.pool.QueryRow(ctx, sql, args...)
 }
 
-type app struct {
-	pool *pgxpool.Pool
-	q    *Queries
+// querier is what the app's services see.
+type querier interface {
+	AddLine(ctx context.Context, order int) error
+	Lines(ctx context.Context, order int) (int, error)
 }
 
-func mount(mux *httpidem.Router, idem *core.Module, pool *pgxpool.Pool) {
-	a := &app{pool, New(router{pool})}
+type app struct {
+	pool   *pgxpool.Pool
+	q      *Queries
+	db     *sql.DB
+	sql    querier // over the attempt
+	public querier // over the pool
+}
+
+func mount(mux *httpidem.Router, idem *core.Module, pool *pgxpool.Pool, db *sql.DB) {
+	a := &app{pool: pool, q: New(router{pool}), db: db, sql: NewSQL(sqlRouter{db}), public: NewSQL(db)}
 	g := mux.Group("", httpidem.Idempotent(idem))
 	g.HandleFunc("POST /routed", a.routed)          // guarded POST /routed
 	g.HandleFunc("POST /begun", a.begun)            // guarded POST /begun
@@ -55,6 +65,7 @@ func mount(mux *httpidem.Router, idem *core.Module, pool *pgxpool.Pool) {
 	g.HandleFunc("POST /in-context", a.inContext)   // guarded POST /in-context
 	g.HandleFunc("POST /managed", a.managed)        // guarded POST /managed
 	g.HandleFunc("POST /shadow", a.shadow)          // guarded POST /shadow
+	g.HandleFunc("POST /sql", a.overSQL)            // guarded POST /sql
 	g.HandleFunc("POST /read-behind", a.readBehind) // guarded POST /read-behind
 }
 
@@ -126,4 +137,32 @@ func (a *app) readBehind(_ http.ResponseWriter, r *http.Request) {
 	_, _ = a.q.LinesOf(ctx, 1)
 	plain := New(a.pool)
 	_, _ = plain.LinesOf(ctx, 1) // want `strayread: Query reads order_lines past the attempt.*POST /read-behind`
+}
+
+// sqlRouter is a router for database/sql.
+type sqlRouter struct{ db *sql.DB }
+
+func (r sqlRouter) conn(ctx context.Context) SQLDBTX {
+	if tx, ok := gormstore.SQLTx(ctx); ok {
+		return tx
+	}
+	return r.db
+}
+
+func (r sqlRouter) ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error) {
+	return r.conn(ctx).ExecContext(ctx, text, args...)
+}
+
+func (r sqlRouter) QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row {
+	return r.conn(ctx).QueryRowContext(ctx, text, args...)
+}
+
+func (a *app) overSQL(_ http.ResponseWriter, r *http.Request) {
+	ctx := r.Context()
+	_ = a.sql.AddLine(ctx, 1)
+	_, _ = a.sql.Lines(ctx, 1)
+	_, _ = a.public.Lines(ctx, 1) // want `strayread: QueryRowContext reads order_lines.*POST /sql`
+	tx, _ := a.db.BeginTx(ctx, nil)
+	_ = NewSQL(tx).AddLine(ctx, 1)                 // want `straywrite: ExecContext goes past.*POST /sql`
+	_ = new(SQLQueries).WithTx(tx).AddLine(ctx, 1) // want `straywrite: ExecContext goes past.*POST /sql`
 }
