@@ -23,13 +23,12 @@ func (a *activation) calls(site ssa.CallInstruction, f *types.Func, args []value
 	if !a.writes || mode&inCall != 0 || !slices.ContainsFunc(a.foreignOf(site, f, args), a.isCall) {
 		return
 	}
+	how := " calls another service outside of core.Call"
 	if mode&inGoroutine != 0 {
-		a.report(site, "straycall", f.Name()+" in a goroutine calls another service: that is not undone with the attempt, and the "+
-			"next attempt calls again. Use core.Call on a Resume route, or an outbox")
-		return
+		how = " in a goroutine calls another service"
 	}
-	a.report(site, "straycall", f.Name()+" calls another service outside of core.Call: that is not undone with the attempt, and "+
-		"the next attempt calls again. Use core.Call on a Resume route, or an outbox")
+	a.report(site, "straycall", f.Name()+how+": that is not undone with the attempt, and the next attempt calls again. Use "+
+		"core.Call on a Resume route, or an outbox")
 }
 
 // foreignOf are the functions of other modules that a call may reach.

@@ -36,6 +36,8 @@ var (
 
 // TestChecks compares what is found in the apps of testdata with the comments there: what is wanted in a line is found there,
 // and nothing else; the routes of a line are those that are guarded.
+//
+// CONTRACT X-6, X-17
 func TestChecks(t *testing.T) {
 	wanted, mounted := map[string]string{}, map[string]string{}
 	files, err := filepath.Glob("testdata/*/*.go")

@@ -3,7 +3,6 @@ package main
 import (
 	"go/constant"
 	"go/types"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,7 +15,8 @@ const name = `((?:["\w]+\.)?["\w]+)`
 
 var (
 	quoted  = regexp.MustCompile(`'[^']*'`)
-	written = regexp.MustCompile(`(?i)\b(?:(?:insert|merge|replace)\s+into|update(?:\s+only)?|delete\s+from|truncate)\s+` + name)
+	written = regexp.MustCompile(`(?i)\b(?:(?:insert|merge|replace)\s+into|update(\s+only)?|delete\s+from|truncate)\s+` + name)
+	column  = regexp.MustCompile(`gorm:"(-|[^"]*(serializer|type):)`) // no list of rows
 	read    = regexp.MustCompile(`(?i)\b(?:from|join)\s+` + name)
 )
 
@@ -30,7 +30,7 @@ func tablesIn(text string, kind label) (all []string) {
 		names = written
 	}
 	for _, found := range names.FindAllStringSubmatch(text, -1) {
-		all = united(all, []string{plain(found[1])})
+		all = united(all, []string{plain(found[len(found)-1])})
 	}
 	return all
 }
@@ -107,8 +107,7 @@ func (a *activation) withLists(v ssa.Value, known value) (all []string) {
 		of, ok := element(t).Underlying().(*types.Struct)
 		for i := 0; ok && i < of.NumFields(); i++ {
 			list, isList := types.Unalias(of.Field(i).Type()).(*types.Slice)
-			tag := reflect.StructTag(of.Tag(i)).Get("gorm")
-			if isList && a.inApp(element(list)) && tag != "-" && !strings.Contains(tag, "serializer") && !strings.Contains(tag, "type:") {
+			if isList && a.inApp(element(list)) && !column.MatchString(of.Tag(i)) {
 				all = united(all, a.tableOf(list))
 			}
 		}

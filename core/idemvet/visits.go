@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"go/token"
 	"go/types"
 	"maps"
@@ -76,8 +77,11 @@ func (w *walk) readsBehind() {
 	for _, v := range w.done {
 		v.behind(found)
 	}
-	for n, table := range found {
-		n.text += " reads " + table + " past the attempt, which has written there: it does not see that, and the answer is " +
+	inOrder := func(a, b *note) int {
+		return cmp.Or(int(a.at-b.at), slices.Compare(a.path, b.path))
+	}
+	for _, n := range slices.SortedFunc(maps.Keys(found), inOrder) {
+		n.text += " reads " + found[n] + " past the attempt, which has written there: it does not see that, and the answer is " +
 			"recorded without it. Read through the attempt, too (gormstore.Tx, SQLTx, PgxTx)"
 		w.found = append(w.found, n)
 	}
@@ -94,7 +98,7 @@ func (v *visit) behind(found map[*note]string) {
 			for n, tables := range read.sum().reads {
 				for _, table := range tables {
 					if wrote[table] && before(write.at, read.at) && !failed(read.at.Block()) && !v.sealed(write, read) {
-						found[n] = table
+						found[n] = min(table, cmp.Or(found[n], table))
 					}
 				}
 			}
