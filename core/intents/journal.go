@@ -30,7 +30,8 @@ type Entry struct {
 	Key    string
 	// Command is the hash of the command that was sent with the key; zero before the first one.
 	Command store.CommandHash
-	// Age is how long ago the command was first given to Begin, by the journal's clock; 0 if it was not yet.
+	// Age is how long ago the command was first given to Begin, by the journal's clock; 0 if it was not yet, and [UnknownAge]
+	// if that is not known: the clock shows a time before it, or is wrong.
 	Age time.Duration
 	// Ended says that there was a definite answer.
 	Ended bool
@@ -42,3 +43,6 @@ type Entry struct {
 	// there is an answer.
 	First bool
 }
+
+// UnknownAge is longer than any provider keeps a key: an intent whose age is not known is too old to be sent again (T-5).
+const UnknownAge time.Duration = 1 << 62

@@ -41,13 +41,13 @@ func TestSweepWithClocksApart(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, j.End(t.Context(), "order-7"))
 			require.NoError(t, db.Exec("UPDATE idempotency_intent SET ended_at = "+longAgo[name]).Error)
-			for _, ahead := range []time.Duration{-skew - time.Minute, skew + time.Minute} {
+			for _, ahead := range []time.Duration{-j.skew - time.Minute, j.skew + time.Minute} {
 				j.now = func() time.Time { return time.Now().Add(ahead) }
 				n, err := j.Sweep(t.Context(), MinKeep, 10)
 				require.ErrorIs(t, err, store.ErrClock)
 				require.Zero(t, n)
 			}
-			for _, ahead := range []time.Duration{-skew + time.Minute, skew - time.Minute} {
+			for _, ahead := range []time.Duration{-j.skew + time.Minute, j.skew - time.Minute} {
 				j.now = func() time.Time { return time.Now().Add(ahead) }
 				_, err := j.Sweep(t.Context(), MinKeep, 10)
 				require.NoError(t, err)

@@ -35,6 +35,7 @@ type Journal struct {
 	db       *txn.Database
 	secret   *intents.Secret  // nil: keys are random
 	now      func() time.Time // this process's clock
+	skew     time.Duration    // how far the database's may be from it
 	database atomic.Pointer[string]
 
 	validated txn.Validated
@@ -56,17 +57,24 @@ type Option func(*Journal)
 // All processes of a journal need the same secret, for ever. An intent that already has a key keeps it.
 func KeysOf(secret *intents.Secret) Option { return func(j *Journal) { j.secret = secret } }
 
+// MaxClockSkew is how far the database's clock and this process's may be apart (T-5): 1 min to 12 h, default 1 h. While they
+// are further apart, no intent begins, ends or is swept: the error is store.ErrClock.
+func MaxClockSkew(skew time.Duration) Option { return func(j *Journal) { j.skew = skew } }
+
 // New returns the journal in db, which must have the tables of [gormstore.Migrate], and installs the write guard there.
 // If db also gets a store, call gormstore.New first: the journal then shares the store's schema and SQLite's one writer.
-// Errors: as for [gormstore.New], except that no file is locked.
+// Errors: as for [gormstore.New], except that no file is locked; a MaxClockSkew that is out of its bounds.
 func New(db *gorm.DB, opts ...Option) (*Journal, error) {
 	d, err := txn.Of(db, gormstore.WriteGuard())
 	if err != nil {
 		return nil, fmt.Errorf("idem: journal.New: %w", err)
 	}
-	j := &Journal{db: d, now: time.Now}
+	j := &Journal{db: d, now: time.Now, skew: txn.DefaultClockSkew}
 	for _, opt := range opts {
 		opt(j)
+	}
+	if err := txn.CheckClockSkew(j.skew); err != nil {
+		return nil, fmt.Errorf("idem: journal.New: %w", err)
 	}
 	// The name of the database is asked for now, because later the callers' transactions may hold all connections of the
 	// pool. If this fails, it is asked for again.
@@ -104,11 +112,17 @@ func (j *Journal) Begin(ctx context.Context, e intents.Entry) (intents.Entry, er
 	var found intentRow
 	err := j.db.Write(ctx, func(q txn.Querier) error {
 		var at txn.Server
-		row := j.db.QueryRow(ctx, q, beginIntent, e.Intent, e.Key, version, sum, by)
-		if j.db.Dialect == txn.SQLite {
-			return found.scan(row.Scan)
-		}
-		if err := found.scan(func(into ...any) error { return row.Scan(append(into, &at.PID, &at.Started)...) }); err != nil {
+		row := j.db.QueryRow(ctx, q, beginIntent, j.inWindow(e.Intent, e.Key, version, sum, by)...)
+		err := j.scan(&found, func(into ...any) error {
+			if j.db.Dialect == txn.Postgres {
+				into = append(into, &at.PID, &at.Started)
+			}
+			return row.Scan(into...)
+		})
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return store.ErrClock
+		case err != nil || j.db.Dialect == txn.SQLite:
 			return err
 		}
 		return j.db.ConfirmWritten(ctx, at)
@@ -125,7 +139,7 @@ func (j *Journal) Begin(ctx context.Context, e intents.Entry) (intents.Entry, er
 // Find implements [intents.Journal].
 func (j *Journal) Find(ctx context.Context, intent string) (intents.Entry, bool, error) {
 	var found intentRow
-	err := j.db.OnPool(ctx, func(q txn.Querier) error { return found.scan(j.db.QueryRow(ctx, q, findIntent, intent).Scan) })
+	err := j.db.OnPool(ctx, func(q txn.Querier) error { return j.scan(&found, j.db.QueryRow(ctx, q, findIntent, intent).Scan) })
 	if !errors.Is(err, sql.ErrNoRows) {
 		return found.Entry, err == nil, explained(err)
 	}
@@ -139,9 +153,21 @@ func (j *Journal) Find(ctx context.Context, intent string) (intents.Entry, bool,
 // End implements [intents.Journal].
 func (j *Journal) End(ctx context.Context, intent string) error {
 	return explained(j.db.Write(ctx, func(q txn.Querier) error {
-		_, err := j.db.Exec(ctx, q, endIntent, intent)
+		n, err := j.db.Exec(ctx, q, endIntent, j.inWindow(intent)...)
+		if err == nil && n == 0 {
+			_, err = j.db.ClockWithin(ctx, q, j.window())
+		}
 		return err
 	}))
+}
+
+// window is what the database's clock may show now.
+func (j *Journal) window() store.Window { return txn.Around(j.now(), j.skew) }
+
+// inWindow are the arguments of a statement that does nothing outside of the window.
+func (j *Journal) inWindow(args ...any) []any {
+	w := j.window()
+	return append(args, txn.Micros(w.From), txn.Latest(w))
 }
 
 // Pending lists the intents without a definite answer, sorted by name. A restarted caller has to send these, perhaps
@@ -151,16 +177,13 @@ func (j *Journal) Pending(ctx context.Context, after string, limit int) (entries
 		entries = nil
 		return j.db.Each(ctx, q, pendingIntents, func(scan func(...any) error) error {
 			var row intentRow
-			err := row.scan(scan)
+			err := j.scan(&row, scan)
 			entries = append(entries, row.Entry)
 			return err
 		}, after, limit)
 	})
 	return entries, explained(err)
 }
-
-// skew is how far the clocks may be apart when a journal is swept, as the default of core.Config.MaxClockSkew (T-5).
-const skew = time.Hour
 
 // MinKeep is the shortest time for which [Journal.Sweep] keeps an intent that has ended: 24 h.
 const MinKeep = 24 * time.Hour
@@ -173,8 +196,7 @@ func (j *Journal) Sweep(ctx context.Context, keep time.Duration, limit int) (n i
 	if keep < MinKeep {
 		return 0, fmt.Errorf("idem: journal: Sweep: keep is %v; use at least %v", keep, MinKeep)
 	}
-	now := j.now()
-	w := store.Window{From: now.Add(-skew), To: now.Add(skew)}
+	w := j.window()
 	err = j.db.InTx(ctx, func(q txn.Querier) error {
 		if _, err := j.db.ClockWithin(ctx, q, w); err != nil {
 			return err
@@ -195,7 +217,7 @@ type intentRow struct {
 	begunBy []byte
 }
 
-func (r *intentRow) scan(scan func(...any) error) error {
+func (j *Journal) scan(r *intentRow, scan func(...any) error) error {
 	var version sql.NullInt16
 	var sum []byte
 	var begun, now txn.Instant
@@ -207,11 +229,18 @@ func (r *intentRow) scan(scan func(...any) error) error {
 	if copy(r.Command.Sum[:], sum) != len(r.Command.Sum) && version.Valid {
 		return fmt.Errorf("idem: journal: the intent %q has a command hash of %d bytes", r.Intent, len(sum))
 	}
-	if !begun.IsZero() {
-		r.Age = max(0, now.Sub(begun.Time))
+	if begun.IsZero() {
+		return nil
 	}
+	if r.Age = now.Sub(begun.Time); r.Age <= -aLittle || !j.window().Has(now.Time) {
+		r.Age = intents.UnknownAge
+	}
+	r.Age = max(0, r.Age)
 	return nil
 }
+
+// aLittle is by how much a clock may go back that is set right all the time.
+const aLittle = time.Minute
 
 func explained(err error) error {
 	if err != nil && txn.NoSuchTable(err) {

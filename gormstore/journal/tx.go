@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,11 +46,12 @@ func (j *Journal) Plan(tx *gorm.DB, intent string) error {
 // outcome. The client must not end the intent itself: set idemclient.Config.CallerEnds. If several callers end an intent
 // at once, one commits; the others get ErrNotPending, and must roll back.
 //
-// Errors: [ErrNotPending]; tx is not a transaction; [gormstore.ErrOutsideTransaction]; [ErrOtherDatabase]; the database's.
+// Errors: [ErrNotPending]; store.ErrClock, see [MaxClockSkew]; tx is not a transaction; [gormstore.ErrOutsideTransaction]; [ErrOtherDatabase]; the database's.
 func (j *Journal) Done(tx *gorm.DB, intent string) error {
-	ended, err := j.execIn(tx, doneIntent, intent)
+	ended, err := j.execIn(tx, doneIntent, j.inWindow(intent)...)
 	if err == nil && ended == 0 {
-		err = ErrNotPending
+		_, err = j.db.ClockWithin(tx.Statement.Context, tx.Statement.ConnPool, j.window())
+		err = cmp.Or(err, ErrNotPending)
 	}
 	return err
 }

@@ -2,10 +2,31 @@ package txn
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/auth19/idem/core/store"
 )
+
+// The bounds of the time by which the database's clock and this process's may be apart, as of core.Config.MaxClockSkew (T-5).
+const (
+	DefaultClockSkew = time.Hour
+	minClockSkew     = time.Minute
+	maxClockSkew     = 12 * time.Hour
+)
+
+// CheckClockSkew returns an error that names MaxClockSkew if skew is outside of the bounds.
+func CheckClockSkew(skew time.Duration) error {
+	if skew < minClockSkew || skew > maxClockSkew {
+		return fmt.Errorf("MaxClockSkew is %s: use %s to %s", skew, minClockSkew, maxClockSkew)
+	}
+	return nil
+}
+
+// Around is what the database's clock may show while this process's shows now.
+func Around(now time.Time, skew time.Duration) store.Window {
+	return store.Window{From: now.Add(-skew), To: now.Add(skew)}
+}
 
 // ClockWithin reads the database's clock. The error is store.ErrClock if it is outside of w.
 func (d *Database) ClockWithin(ctx context.Context, q Querier, w store.Window) (time.Time, error) {

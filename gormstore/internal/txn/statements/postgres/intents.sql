@@ -3,13 +3,16 @@
 
 -- name: beginIntent
 -- Makes an entry, or notes the command of one that was planned; what is there is not changed. $2 key, $3 and $4 version and
--- hash of the command (NULL: none yet), $5 who begins (NULL: only asks). begun_by is empty once several have begun.
+-- hash of the command (NULL: none yet), $5 who begins (NULL: only asks). begun_by is empty once several have begun. Outside
+-- of the clock's window of $6 and $7 it does nothing and returns no row: how old the intent is could never be known.
 INSERT INTO :"schema".idempotency_intent AS i
 	(intent, idempotency_key, hash_version, command_hash, planned_at, begun_at, begun_by)
 SELECT $1::text, $2::text, $3::smallint, $4::bytea, c.now, CASE WHEN $3::smallint IS NOT NULL THEN c.now END, $5::bytea
 FROM (SELECT pg_catalog.clock_timestamp() AS now) c
 WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 	THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+	AND c.now >= timestamptz 'epoch' + $6::bigint * interval '1 microsecond'
+	AND c.now <= timestamptz 'epoch' + $7::bigint * interval '1 microsecond'
 ON CONFLICT (intent) DO UPDATE SET
 	hash_version = coalesce(i.hash_version, excluded.hash_version),
 	command_hash = coalesce(i.command_hash, excluded.command_hash),
@@ -29,8 +32,13 @@ SELECT intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, 
 FROM :"schema".idempotency_intent i WHERE i.intent = $1::text;
 
 -- name: endIntent
-UPDATE :"schema".idempotency_intent AS i SET ended_at = pg_catalog.clock_timestamp()
-WHERE i.intent = $1::text AND i.ended_at IS NULL;
+-- Ends an intent, in the clock's window of $2 and $3: by a clock that is behind, the next sweep would drop it. An end is never
+-- before the begin.
+UPDATE :"schema".idempotency_intent AS i SET ended_at = greatest(c.now, i.planned_at, i.begun_at)
+FROM (SELECT pg_catalog.clock_timestamp() AS now) c
+WHERE i.intent = $1::text AND i.ended_at IS NULL
+	AND c.now >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond'
+	AND c.now <= timestamptz 'epoch' + $3::bigint * interval '1 microsecond';
 
 -- name: pendingIntents
 -- A page of at most $2 intents behind the one that is named $1.
@@ -68,11 +76,14 @@ WHERE $1::text = (
 ON CONFLICT (intent) DO NOTHING;
 
 -- name: doneIntent
--- $2 intent. It changes nothing in another database than $1: see whichDatabase.
-UPDATE :"schema".idempotency_intent AS i SET ended_at = pg_catalog.clock_timestamp()
+-- endIntent for $2, in the clock's window of $3 and $4. It changes nothing in another database than $1: see whichDatabase.
+UPDATE :"schema".idempotency_intent AS i SET ended_at = greatest(c.now, i.planned_at, i.begun_at)
+FROM (SELECT pg_catalog.clock_timestamp() AS now) c
 WHERE $1::text = (
 	SELECT (extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint::text || ' ' ||
 		pg_catalog.current_setting('port') || ' ' || d.oid::text
 	FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()
 )
-AND i.intent = $2::text AND i.ended_at IS NULL;
+AND i.intent = $2::text AND i.ended_at IS NULL
+	AND c.now >= timestamptz 'epoch' + $3::bigint * interval '1 microsecond'
+	AND c.now <= timestamptz 'epoch' + $4::bigint * interval '1 microsecond';

@@ -5,7 +5,7 @@ INSERT INTO main.idempotency_intent AS i
 	(intent, idempotency_key, hash_version, command_hash, planned_at, begun_at, begun_by)
 SELECT ?1, ?2, ?3, ?4, c.now, CASE WHEN ?3 IS NOT NULL THEN c.now END, ?5
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
-WHERE true
+WHERE c.now >= ?6 AND c.now <= ?7
 ON CONFLICT (intent) DO UPDATE SET
 	hash_version = coalesce(i.hash_version, excluded.hash_version),
 	command_hash = coalesce(i.command_hash, excluded.command_hash),
@@ -23,8 +23,9 @@ SELECT intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, 
 FROM main.idempotency_intent i WHERE i.intent = ?1;
 
 -- name: endIntent
-UPDATE main.idempotency_intent AS i SET ended_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
-WHERE i.intent = ?1 AND i.ended_at IS NULL;
+UPDATE main.idempotency_intent AS i SET ended_at = max(c.now, i.planned_at, coalesce(i.begun_at, 0))
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+WHERE i.intent = ?1 AND i.ended_at IS NULL AND c.now >= ?2 AND c.now <= ?3;
 
 -- name: pendingIntents
 SELECT intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL,
@@ -52,5 +53,7 @@ WHERE ?1 = (SELECT file FROM pragma_database_list WHERE name = 'main')
 ON CONFLICT (intent) DO NOTHING;
 
 -- name: doneIntent
-UPDATE main.idempotency_intent AS i SET ended_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
-WHERE ?1 = (SELECT file FROM pragma_database_list WHERE name = 'main') AND i.intent = ?2 AND i.ended_at IS NULL;
+UPDATE main.idempotency_intent AS i SET ended_at = max(c.now, i.planned_at, coalesce(i.begun_at, 0))
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+WHERE ?1 = (SELECT file FROM pragma_database_list WHERE name = 'main') AND i.intent = ?2 AND i.ended_at IS NULL
+	AND c.now >= ?3 AND c.now <= ?4;

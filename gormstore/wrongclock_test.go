@@ -1,0 +1,133 @@
+package gormstore_test
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/intents"
+	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/journal"
+)
+
+// The clock of PostgreSQL as the statements read it, which a test can set.
+var settable = []string{
+	"CREATE TABLE clock AS SELECT interval '0' AS ahead",
+	"ALTER FUNCTION pg_catalog.clock_timestamp() RENAME TO true_clock",
+	"CREATE FUNCTION pg_catalog.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS " +
+		"'SELECT pg_catalog.true_clock() + (SELECT ahead FROM public.clock)'",
+}
+
+// withWrongClock runs a test on a database of each kind, whose clock the test can put ahead, or behind.
+func withWrongClock(t *testing.T, run func(t *testing.T, db *gorm.DB, ahead func(by time.Duration))) {
+	t.Helper()
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		url := migratedURL(t)
+		admin := openPostgres(t, url, 1)
+		execute(t, admin, settable...)
+		run(t, openPostgres(t, url, 8), func(by time.Duration) {
+			execute(t, admin, fmt.Sprintf("UPDATE clock SET ahead = '%d seconds'", int(by.Seconds())))
+		})
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		var ahead atomic.Int64
+		now := func(driver.ExecerContext, []driver.Value) (driver.Value, error) {
+			return float64(time.Now().Add(time.Duration(ahead.Load())).UnixMilli()) / 1000, nil
+		}
+		run(t, sqliteWith(t, "unixepoch", now), func(by time.Duration) { ahead.Store(int64(by)) })
+	})
+}
+
+const days = 24 * time.Hour
+
+// How old an intent is that was first sent by a wrong clock could never be known, and one that was ended by it would be swept
+// at once, and get another key: nothing begins or ends then.
+//
+// CONTRACT T-5, C-1
+func TestIntentsWithAWrongClock(t *testing.T) {
+	withWrongClock(t, func(t *testing.T, db *gorm.DB, ahead func(by time.Duration)) {
+		j := newJournal(t, db)
+		sent := entryOf(t, "order-7", 1)
+		for _, by := range []time.Duration{-40 * days, 40 * days} {
+			ahead(by)
+			require.ErrorIs(t, err2(j.Begin(t.Context(), sent)), core.ErrClock)
+			_, there, err := j.Find(t.Context(), sent.Intent)
+			require.NoError(t, err)
+			require.False(t, there)
+		}
+		ahead(0)
+		begun := try(j.Begin(t.Context(), sent)).ok(t)
+		require.Less(t, begun.Age, time.Minute)
+
+		for _, by := range []time.Duration{-40 * days, 40 * days} {
+			ahead(by)
+			found, _, err := j.Find(t.Context(), sent.Intent)
+			require.NoError(t, err)
+			require.Equal(t, intents.UnknownAge, found.Age)
+			require.ErrorIs(t, j.End(t.Context(), sent.Intent), core.ErrClock)
+			require.ErrorIs(t, db.Transaction(func(tx *gorm.DB) error { return j.Done(tx, sent.Intent) }), core.ErrClock)
+		}
+		ahead(0)
+		require.Len(t, try(j.Pending(t.Context(), "", 10)).ok(t), 1)
+		require.NoError(t, j.End(t.Context(), sent.Intent))
+		require.NoError(t, j.End(t.Context(), sent.Intent), "it has ended before")
+		require.Zero(t, try(j.Sweep(t.Context(), journal.MinKeep, 10)).ok(t))
+		require.Equal(t, begun.Key, try(j.Begin(t.Context(), entryOf(t, sent.Intent, 0))).ok(t).Key)
+	})
+}
+
+// A first attempt in the future was noted by a clock that was ahead, perhaps long ago: its age is not known, which is too
+// old. And an end is never before the begin, whatever the clock has done in between.
+//
+// CONTRACT T-5
+func TestIntentsOfAClockThatHasGoneBack(t *testing.T) {
+	withWrongClock(t, func(t *testing.T, db *gorm.DB, ahead func(by time.Duration)) {
+		j := newJournal(t, db)
+		sent := entryOf(t, "order-7", 1)
+		ahead(50 * time.Minute)
+		try(j.Begin(t.Context(), sent)).ok(t)
+		ahead(49*time.Minute + 30*time.Second) // set right, by a little
+		require.Zero(t, try(j.Begin(t.Context(), sent)).ok(t).Age)
+		ahead(0)
+		require.Equal(t, intents.UnknownAge, try(j.Begin(t.Context(), sent)).ok(t).Age)
+		require.NoError(t, j.End(t.Context(), sent.Intent))
+		require.False(t, query[bool](t, db, "SELECT ended_at < begun_at FROM idempotency_intent"))
+	})
+}
+
+// A marker that is made by a clock that is behind is swept before its time, and a message that is too old by one that is ahead
+// raises the floor for good. So the message is handed back. One that was processed before is a duplicate whatever the clock.
+//
+// CONTRACT T-5, Q-1, Q-3
+func TestMessagesWithAWrongClock(t *testing.T) {
+	withWrongClock(t, func(t *testing.T, db *gorm.DB, ahead func(by time.Duration)) {
+		st, box := newStore(t, db), newInbox(t, db, stockInbox)
+		for _, by := range []time.Duration{-40 * days, 40 * days} {
+			m, earlier := message(), message()
+			m.Published, earlier.Published = time.Now(), time.Now().Add(-time.Hour)
+			ahead(by)
+			require.ErrorIs(t, box.Process(t.Context(), m, never(t)), core.ErrClock)
+			tx, ctx := begin(t, st, command(core.Rollback))
+			require.ErrorIs(t, box.Process(ctx, m, never(t)), core.ErrClock, "joined")
+			require.NoError(t, tx.Rollback())
+			ahead(0)
+			processed := 0
+			handle := func(*gorm.DB) error { processed++; return nil }
+			require.NoError(t, box.Process(t.Context(), m, handle))
+			require.NoError(t, box.Process(t.Context(), earlier, handle))
+			require.Equal(t, 2, processed, "neither is too old")
+			require.Zero(t, try(st.Sweep(t.Context(), 10, store.Window{})).ok(t).Messages)
+			ahead(by)
+			require.NoError(t, box.Process(t.Context(), m, never(t)))
+			ahead(0)
+			require.NoError(t, box.Process(t.Context(), m, never(t)))
+		}
+	})
+}
