@@ -728,3 +728,20 @@ func TestInboxIsCleanedUpByRun(t *testing.T) {
 	require.NoError(t, <-ended)
 	require.Zero(t, query[int](t, db, "SELECT count(*) FROM processed_message"))
 }
+
+// A handler has ended the inbox's transaction, which is noticed at its end. Meanwhile another delivery has processed the
+// message, whose marker stays: what that one has written is known.
+//
+// CONTRACT
+func TestLostDeliveryLeavesALaterMarker(t *testing.T) {
+	t.Parallel()
+	db := wrapped.fresh("", false)(t)(t) // a driver that does not show that the transaction has ended
+	box, m := newInbox(t, db, stockInbox), message()
+	err := box.Process(t.Context(), m, func(tx *gorm.DB) error {
+		require.NoError(t, smuggle(tx, "ROLLBACK"))
+		return box.Process(t.Context(), m, stock)
+	})
+	require.ErrorIs(t, err, inbox.ErrUnknown)
+	requireProcessed(t, box, m)
+	require.Equal(t, 1, countEffects(t, db))
+}

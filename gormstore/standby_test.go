@@ -192,6 +192,10 @@ func TestNoQuestionIsAnsweredByAStandby(t *testing.T) {
 			}
 		})
 	}
+
+	h.plan(func(int64) bool { return false })
+	require.NoError(t, box.Process(ctx, processed, never(t)))
+	require.EqualValues(t, 1, h.dials.Load(), "a duplicate: the row and its standby are asked over one connection")
 }
 
 // What an operation has done is asked of the primary before the next attempt goes on, whichever connection of that attempt

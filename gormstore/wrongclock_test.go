@@ -13,6 +13,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/inbox"
 	"github.com/auth19/idem/gormstore/journal"
 )
 
@@ -55,6 +56,11 @@ func TestIntentsWithAWrongClock(t *testing.T) {
 	withWrongClock(t, func(t *testing.T, db *gorm.DB, ahead func(by time.Duration)) {
 		j := newJournal(t, db)
 		sent := entryOf(t, "order-7", 1)
+		require.ErrorContains(t, err2(journal.New(db, journal.MaxClockSkew(time.Second))), "MaxClockSkew")
+		ahead(90 * time.Minute)
+		tolerant := try(journal.New(db, journal.MaxClockSkew(2*time.Hour))).ok(t)
+		require.NoError(t, err2(tolerant.Begin(t.Context(), entryOf(t, "order-6", 1))))
+		require.NoError(t, tolerant.End(t.Context(), "order-6"))
 		for _, by := range []time.Duration{-40 * days, 40 * days} {
 			ahead(by)
 			require.ErrorIs(t, err2(j.Begin(t.Context(), sent)), core.ErrClock)
@@ -109,6 +115,12 @@ func TestIntentsOfAClockThatHasGoneBack(t *testing.T) {
 func TestMessagesWithAWrongClock(t *testing.T) {
 	withWrongClock(t, func(t *testing.T, db *gorm.DB, ahead func(by time.Duration)) {
 		st, box := newStore(t, db), newInbox(t, db, stockInbox)
+		tolerant := stockInbox
+		tolerant.MaxClockSkew = 2 * time.Hour
+		ahead(90 * time.Minute)
+		require.NoError(t, newInbox(t, db, tolerant).Process(t.Context(), message(), func(*gorm.DB) error { return nil }))
+		tolerant.MaxClockSkew = time.Second
+		require.ErrorContains(t, err2(inbox.New(db, tolerant)), "MaxClockSkew")
 		for _, by := range []time.Duration{-40 * days, 40 * days} {
 			m, earlier := message(), message()
 			m.Published, earlier.Published = time.Now(), time.Now().Add(-time.Hour)

@@ -85,6 +85,10 @@ type Config struct {
 	// store.DefaultDeadline, 60 s.
 	Deadline time.Duration
 
+	// MaxClockSkew is how far the database's clock and this process's may be apart (T-5): 1 min to 12 h, default 1 h. While
+	// they are further apart, Process hands messages back that were not processed before: store.ErrClock.
+	MaxClockSkew time.Duration
+
 	// Duplicate is called for each message that Process skips because it was processed before. Use it to count them.
 	// Optional.
 	Duplicate func(ctx context.Context, m Message)
@@ -111,6 +115,9 @@ func New(db *gorm.DB, cfg Config) (*Inbox, error) {
 	if cfg.Deadline == 0 {
 		cfg.Deadline = store.DefaultDeadline
 	}
+	if cfg.MaxClockSkew == 0 {
+		cfg.MaxClockSkew = txn.DefaultClockSkew
+	}
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("idem: inbox.New: %w", err)
 	}
@@ -135,6 +142,9 @@ func (c Config) validate() error {
 	}
 	if c.Deadline < time.Second {
 		errs = append(errs, fmt.Errorf("Deadline is %s: use a second or more", c.Deadline))
+	}
+	if err := txn.CheckClockSkew(c.MaxClockSkew); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -170,7 +180,7 @@ func (i *Inbox) handledBy(m Message) error {
 // After an error nothing of the message is stored, with two exceptions. [store.ErrUnconfirmed]: the connection was lost
 // during COMMIT. [ErrUnknown]: fn has ended the transaction itself. After [ErrReused], [ErrTooOld], [ErrUnknown] and
 // [ErrInvalid], another delivery would end in the same way. After any other error give the message back: the next
-// delivery finds the marker, or not. Other errors: [ErrBusy]; [ErrTwoHandlers]; [ErrTwoMessages]; the error of fn;
+// delivery finds the marker, or not. Other errors: [ErrBusy]; store.ErrClock; [ErrTwoHandlers]; [ErrTwoMessages]; that of fn;
 // store.ErrRetryable if a statement of fn met a conflict, even if fn swallowed the error; store.ErrAborted if a statement
 // failed on PostgreSQL and fn returned nil (on SQLite the rest commits); those of [Inbox.Validate]; errors of the database.
 // After a panic of fn the message is rolled back, and the panic continues.
@@ -205,7 +215,7 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 	} else {
 		err = i.process(handlers, mk, fn)
 	}
-	if !errors.As(err, &duplicate{}) {
+	if !errors.Is(err, errDuplicate) {
 		return err
 	}
 	if i.cfg.Duplicate != nil {

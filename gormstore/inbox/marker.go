@@ -23,11 +23,13 @@ type marker struct {
 	keep                   time.Duration
 	id                     store.ID // of group, source and message: no record has the same one
 	attempt                store.Owner
+	made                   *txn.Instant // when this delivery has made it; zero: it has not
 }
 
 func (i *Inbox) marker(m Message) marker {
 	mk := marker{
 		db: i.db, group: i.cfg.Group, source: m.Source, message: m.ID, payload: sha256.Sum256(m.Payload), keep: i.cfg.Keep,
+		made: new(txn.Instant),
 	}
 	_, _ = rand.Read(mk.attempt[:]) // never fails
 	if !m.Published.IsZero() {
@@ -51,19 +53,14 @@ func (m marker) args() []any {
 	return append(m.key(), m.payload[:], m.published, m.keep.Microseconds())
 }
 
-// duplicate is the error of a delivery whose message was processed before. started is when the server was started on which
-// the marker was seen; zero: there is no synchronous standby.
-type duplicate struct{ started time.Time }
+// errDuplicate is the error of a delivery whose message was processed before.
+var errDuplicate = errors.New("idem: inbox: the message has been processed before")
 
-// Error implements error.
-func (duplicate) Error() string { return "idem: inbox: the message has been processed before" }
-
-// compare returns the error of a delivery whose message was processed before, with a payload of this hash, as a server says
-// that was started then.
-func (m marker) compare(hash []byte, started time.Time) error {
+// compare returns the error of a delivery whose message was processed before, with a payload of this hash.
+func (m marker) compare(hash []byte) error {
 	switch {
 	case bytes.Equal(hash, m.payload[:]):
-		return duplicate{started}
+		return errDuplicate
 	case bytes.Equal(hash, unknownPayload[:]):
 		return ErrUnknown
 	}
@@ -75,7 +72,7 @@ var unknownPayload [sha256.Size]byte
 
 func (m marker) Lose(ctx context.Context, q txn.Querier, _ time.Duration) error {
 	m.payload = unknownPayload
-	_, err := m.db.Exec(ctx, q, loseMarker, m.args()...)
+	_, err := m.db.Exec(ctx, q, loseMarker, append(m.args(), m.db.Dialect.Instant(m.made.Time))...)
 	return err
 }
 

@@ -17,11 +17,7 @@ import (
 // process runs fn in a transaction of the message's own.
 func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) error) error {
 	t, err := i.begin(ctx, m)
-	var before duplicate
 	switch {
-	case errors.As(err, &before):
-		// Its marker can be visible before the standby has it, and a broker never delivers an acknowledged message again (F-2).
-		return cmp.Or(i.db.Confirm(ctx, before.started), err)
 	case errors.Is(err, ErrTooOld):
 		return cmp.Or(i.db.Write(ctx, func(q txn.Querier) error { return i.refuse(ctx, q, m) }), err)
 	case err != nil:
@@ -72,6 +68,10 @@ func (i *Inbox) beginMessage(ctx context.Context, m marker) (*txn.Tx, error) {
 		if err == nil {
 			err = i.mark(ctx, own, m)
 		}
+		if errors.Is(err, errDuplicate) {
+			// Its marker can be visible before the standby has it, and a broker never delivers an acknowledged message again (F-2).
+			err = cmp.Or(d.ConfirmOn(ctx, own), err)
+		}
 		if err == nil && d.Dialect == txn.SQLite {
 			_, err = own.ExecContext(ctx, txn.SetSavepoint) // see txn.Tx.StillOpen
 		}
@@ -93,22 +93,24 @@ func (i *Inbox) mark(ctx context.Context, q txn.Querier, m marker) (err error) {
 }
 
 func (i *Inbox) markPostgres(ctx context.Context, q txn.Querier, m marker) error {
-	args := append(m.args(), m.Lock())
+	w := i.window()
+	args := append(m.args(), m.Lock(), txn.Micros(w.From), txn.Latest(w))
 	for range txn.MaxTries {
 		var lock sql.NullBool
-		var won, late txn.Flag
+		var late, trusted txn.Flag
 		var hash []byte
-		var started sql.NullTime
-		err := i.db.QueryRow(ctx, q, mark, args...).Scan(&lock, &won, &late, &hash, &started)
+		err := i.db.QueryRow(ctx, q, mark, args...).Scan(&lock, m.made, &late, &trusted, &hash)
 		switch {
 		case err != nil:
 			return err
-		case bool(won):
+		case !m.made.IsZero():
 			return nil
 		case hash != nil:
-			return m.compare(hash, started.Time)
+			return m.compare(hash)
 		case !lock.Bool:
 			return ErrBusy
+		case !bool(trusted):
+			return store.ErrClock
 		case bool(late):
 			return ErrTooOld
 		}
@@ -117,19 +119,24 @@ func (i *Inbox) markPostgres(ctx context.Context, q txn.Querier, m marker) error
 }
 
 func (i *Inbox) markSQLite(ctx context.Context, q txn.Querier, m marker) error {
-	n, err := i.db.Exec(ctx, q, mark, m.args()...)
-	if err != nil || n == 1 {
+	w := i.window()
+	err := i.db.QueryRow(ctx, q, mark, append(m.args(), txn.Micros(w.From), txn.Latest(w))...).Scan(m.made)
+	if !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
 	hash, err := m.payloadHash(ctx, q)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return ErrTooOld
+		_, err = i.db.ClockWithin(ctx, q, w)
+		return cmp.Or(err, ErrTooOld)
 	case err != nil:
 		return err
 	}
-	return m.compare(hash, time.Time{})
+	return m.compare(hash)
 }
+
+// window is what the database's clock may show now.
+func (i *Inbox) window() store.Window { return txn.Around(time.Now(), i.cfg.MaxClockSkew) }
 
 // refuse records that the message is too old. So it is also too old for a later release whose markers live longer.
 func (i *Inbox) refuse(ctx context.Context, q txn.Querier, m marker) error {

@@ -46,11 +46,14 @@ func giveBack(own *sql.Conn, err error) {
 
 // Undo ends a transaction whose last statement has ended with err, as Rollback and giveBack do.
 func Undo(own *sql.Conn, err error) {
-	if takesNoWrites(err) {
+	switch {
+	case takesNoWrites(err):
 		Discard(own)
-		return
+	case Status(own) == Idle: // it has been ended
+		_ = own.Close()
+	default:
+		Rollback(own)
 	}
-	Rollback(own)
 }
 
 // Guarded is a connection with the library's own guard around it.

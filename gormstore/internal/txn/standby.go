@@ -24,6 +24,17 @@ func (d *Database) Confirm(ctx context.Context, started time.Time) error {
 	})
 }
 
+// ConfirmOn ends the transaction on a connection, and returns when the synchronous standby has everything that it has seen.
+func (d *Database) ConfirmOn(ctx context.Context, own *sql.Conn) error {
+	if d.Dialect == SQLite {
+		return nil
+	}
+	if _, err := own.ExecContext(ctx, "ROLLBACK"); err != nil {
+		return err
+	}
+	return d.confirmOn(ctx, own, time.Time{})
+}
+
 // confirmOn is Confirm over one connection.
 func (d *Database) confirmOn(ctx context.Context, own *sql.Conn, started time.Time) error {
 	for range 2 { // a warning may have come from an earlier statement over this connection, but only once

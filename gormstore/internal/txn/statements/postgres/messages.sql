@@ -2,17 +2,18 @@
 
 -- name: mark
 -- Looks for a marker, and makes one where there is none: $4 hash of the payload, $5 when the message was published in
--- microseconds since 1970 (or NULL), $6 how long the marker lives, $7 lock. The primary key decides; the advisory lock only
--- lets a second delivery go at once.
+-- microseconds since 1970 (or NULL), $6 how long the marker lives, $7 lock, $8 and $9 the clock's window. The primary key
+-- decides; the advisory lock only lets a second delivery go at once. Outside of the window nothing is marked or too old: a marker
+-- would be dropped before its time, or a floor rise for good.
 --
 -- A message is too old if it was published longer ago than a marker lives: a marker may have been there, and be gone. A
 -- message at or below the floor is too old as well: markers have gone there and messages have been refused, and a release
 -- whose markers live longer does not make them fresh again. A marker's life begins at the later of the two clocks, so that a
 -- publisher whose clock is ahead cannot outlive it.
 --
--- The row that comes back is: lock (NULL: not tried), won, too old, the payload's hash of the marker that was there, and when
--- the server was started (NULL without such a marker or without a synchronous standby). With the lock, a message that is
--- fresh, and a marker neither won nor visible, the marker was committed after the statement's snapshot: ask again.
+-- The row that comes back is: lock (NULL: not tried), when the marker was made (NULL: it was not), too old, inside the window,
+-- and the payload's hash of the marker that was there. With the lock, a message that is fresh, and a marker neither made nor
+-- visible, the marker was committed after the statement's snapshot: ask again.
 WITH there AS MATERIALIZED (
 	SELECT m.payload_hash FROM :"schema".processed_message m
 	WHERE m.consumer_group = $1::text AND m.source = $2::text AND m.message_id = $3::text
@@ -25,18 +26,18 @@ WITH there AS MATERIALIZED (
 		coalesce(timestamptz 'epoch' + $5::bigint * interval '1 microsecond', c.now)
 			+ $6::bigint * interval '1 microsecond' <= c.now
 		OR EXISTS (SELECT 1 FROM :"schema".processed_message_floor f WHERE f.consumer_group = $1::text
-			AND f.source = $2::text AND f.published_at >= timestamptz 'epoch' + $5::bigint * interval '1 microsecond') AS too_old
+			AND f.source = $2::text AND f.published_at >= timestamptz 'epoch' + $5::bigint * interval '1 microsecond') AS too_old,
+		c.now >= timestamptz 'epoch' + $8::bigint * interval '1 microsecond'
+			AND c.now <= timestamptz 'epoch' + $9::bigint * interval '1 microsecond' AS trusted
 	FROM c
 ), won AS (
 	INSERT INTO :"schema".processed_message
 		(consumer_group, source, message_id, payload_hash, processed_at, published_at, expires_at)
 	SELECT $1::text, $2::text, $3::text, $4::bytea, m.now, m.published, greatest(m.now, m.published) + m.keep
-	FROM message m WHERE m.lock AND NOT m.too_old
-	ON CONFLICT (consumer_group, source, message_id) DO NOTHING RETURNING 1 AS one
+	FROM message m WHERE m.lock AND NOT m.too_old AND m.trusted
+	ON CONFLICT (consumer_group, source, message_id) DO NOTHING RETURNING processed_at
 )
-SELECT m.lock, won.one IS NOT NULL, m.too_old, there.payload_hash,
-	CASE WHEN there.payload_hash IS NOT NULL AND pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN pg_catalog.pg_postmaster_start_time() END
+SELECT m.lock, won.processed_at, m.too_old, m.trusted, there.payload_hash
 FROM message m LEFT JOIN won ON true LEFT JOIN there ON true;
 
 -- name: payloadHash
@@ -49,13 +50,15 @@ SELECT 1 FROM :"schema".processed_message m
 WHERE m.consumer_group = $1::text AND m.source = $2::text AND m.message_id = $3::text;
 
 -- name: loseMarker
--- Writes a marker, or changes the one that is there, for a message whose outcome is unknown; $4 to $6 as in mark.
-INSERT INTO :"schema".processed_message
+-- Writes a marker for a message whose outcome is unknown, or changes its own, which was made at $7; $4 to $6 as in mark. A
+-- later delivery's stays.
+INSERT INTO :"schema".processed_message AS m
 	(consumer_group, source, message_id, payload_hash, processed_at, published_at, expires_at)
 SELECT $1::text, $2::text, $3::text, $4::bytea, c.now, timestamptz 'epoch' + $5::bigint * interval '1 microsecond',
 	greatest(c.now, timestamptz 'epoch' + $5::bigint * interval '1 microsecond') + $6::bigint * interval '1 microsecond'
 FROM (SELECT pg_catalog.clock_timestamp() AS now) c
-ON CONFLICT (consumer_group, source, message_id) DO UPDATE SET payload_hash = excluded.payload_hash;
+ON CONFLICT (consumer_group, source, message_id) DO UPDATE SET payload_hash = excluded.payload_hash
+WHERE m.processed_at = $7::timestamptz;
 
 -- name: forgetMessages
 -- Drops at most $1 markers whose time is over, in the clock's window of $2 and $3.
