@@ -479,7 +479,7 @@ func TestAnAnswerThatIsTooLarge(t *testing.T) {
 	require.Equal(t, "123456789", text(t, res))
 }
 
-// CONTRACT C-1
+// CONTRACT C-1, T-5
 func TestAnIntentThatIsTooOldIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := on(breaks(errReset), says(201, created))
@@ -509,4 +509,17 @@ func TestAnIntentThatIsTooOldIsNotSent(t *testing.T) {
 		succeeded(t)(pay(t, client, "order-7"))
 		require.Equal(t, key, w.sent[0].key)
 	})
+	w := on(says(201, created)) // its journal does not know how old it is
+	client := newClient(t, idemclient.Config{Journal: ageless{intents.NewMemoryJournal()}, Transport: w})
+	require.ErrorIs(t, failed(t)(pay(t, client, "order-7")), idemclient.ErrTooOld)
+	require.Empty(t, w.sent)
+}
+
+// ageless is a journal whose clock has gone back.
+type ageless struct{ *intents.MemoryJournal }
+
+func (j ageless) Begin(ctx context.Context, e intents.Entry) (intents.Entry, error) {
+	e, err := j.MemoryJournal.Begin(ctx, e)
+	e.Age = intents.UnknownAge
+	return e, err
 }

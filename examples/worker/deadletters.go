@@ -56,7 +56,7 @@ func passing(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return false // a handler that hangs
 	}
-	for _, known := range []error{inbox.ErrBusy, core.ErrRetryable, core.ErrUnconfirmed, context.Canceled} {
+	for _, known := range []error{inbox.ErrBusy, core.ErrRetryable, core.ErrUnconfirmed, core.ErrClock, context.Canceled} {
 		if errors.Is(err, known) {
 			return true
 		}

@@ -112,7 +112,8 @@ var contract = []chapter{
 		{id: "T-2", says: "Retention is 24 h to 72 h, or a configuration error."},
 		{id: "T-3", says: "Sweeps are safe in all instances at once and never touch running or unknown records."},
 		{id: "T-4", says: "State is computed from row and clock, swept or not; live records are never evicted."},
-		{id: "T-5", says: "A database clock far from the app's is noticed; nothing is taken over, settled or dropped by it."},
+		{id: "T-5", says: "A database clock far from the app's is noticed; nothing is taken over, settled or dropped by it, and no " +
+			"message or intent judged; an unknown age is too old."},
 		{id: "T-6", says: "Timed keys: a key that is too old is refused, with no tombstone needed, also after its route has " +
 			"left the format."},
 	}},

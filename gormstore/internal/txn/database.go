@@ -253,9 +253,9 @@ func (d *Database) Reading(ctx context.Context, fn func(q Querier) error) error 
 // over runs fn on q. On PostgreSQL's pool it runs fn on one connection of it: see onConn.
 func (d *Database) over(ctx context.Context, q Querier, fn func(q Querier) error) error {
 	if q != Querier(d.Pool) || d.Dialect == SQLite {
-		return fn(q)
+		return named(fn(q))
 	}
-	return d.onConn(ctx, func(own *sql.Conn) error { return fn(own) })
+	return d.onConn(ctx, func(own *sql.Conn) error { return named(fn(own)) })
 }
 
 // onConn runs fn on a connection of the pool. As the pool does, it runs fn on another one where one has broken while nobody

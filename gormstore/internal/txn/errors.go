@@ -3,6 +3,7 @@ package txn
 import (
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -26,16 +27,32 @@ func SQLState(err error) string {
 // IsConflict reports a failure that another try of the same transaction may not have: serialization, deadlock.
 func IsConflict(err error) bool { return strings.HasPrefix(SQLState(err), "40") }
 
-// ErrNoWrites: nothing can be written on this server, and so it is not believed either (F-8). A standby may be behind.
-var ErrNoWrites = errors.New("idem: gormstore: " + noWrites + " (25006)")
+// noWritesError says that nothing can be written on a server, and so it is not believed either (F-8). A standby may be behind.
+type noWritesError string
 
-// takesNoWrites reports that a server has refused a statement because it takes no writes: ErrNoWrites, class 25006, or the
-// failed question of onlyFromWriter. The statement had no effect.
-func takesNoWrites(err error) bool {
-	const readOnlyTransaction, notABoolean = "25006", "22P02"
-	state := SQLState(err)
-	return errors.Is(err, ErrNoWrites) || state == readOnlyTransaction ||
-		state == notABoolean && strings.Contains(err.Error(), noWrites)
+// Error implements error.
+func (e noWritesError) Error() string { return string(e) }
+
+// SQLState is that of PostgreSQL's own error of a write.
+func (noWritesError) SQLState() string { return readOnlyTransaction }
+
+const (
+	readOnlyTransaction = "25006"
+	notABoolean         = "22P02" // of a question: see onlyFromWriter
+)
+
+// ErrNoWrites is the error of a server that takes no writes.
+var ErrNoWrites error = noWritesError("idem: gormstore: " + noWrites + " (" + readOnlyTransaction + ")")
+
+// takesNoWrites reports that a server has refused a statement because it takes no writes. The statement had no effect.
+func takesNoWrites(err error) bool { return SQLState(err) == readOnlyTransaction }
+
+// named returns ErrNoWrites with the error of a question that such a server has refused, and any other error as it is.
+func named(err error) error {
+	if SQLState(err) == notABoolean && strings.Contains(err.Error(), noWrites) {
+		return fmt.Errorf("%w: %w", ErrNoWrites, err)
+	}
+	return err
 }
 
 // isRetryable reports the failures after which the whole command may be repeated as it was: class 40, lock not

@@ -58,7 +58,7 @@ func sendUntil(ctx context.Context, end time.Time, own *sql.Conn, calls []Call) 
 		return nil
 	})
 	if known || closed != nil {
-		return succeeded, cmp.Or(closed, err)
+		return succeeded, named(cmp.Or(closed, err))
 	}
 	for i, c := range calls {
 		if c.Row != nil {
@@ -67,7 +67,7 @@ func sendUntil(ctx context.Context, end time.Time, own *sql.Conn, calls []Call) 
 			_, err = own.ExecContext(ctx, c.Text, c.Args...)
 		}
 		if err != nil {
-			return i, err
+			return i, named(err)
 		}
 	}
 	return len(calls), nil

@@ -173,7 +173,7 @@ func (i Inspector) postgres(ctx context.Context) []error {
 	}
 	var errs []error
 	if standby {
-		errs = append(errs, fmt.Errorf("the server is in recovery, a standby: connect to the primary: %w", ErrNoWrites))
+		errs = append(errs, noWritesError("the server is in recovery, a standby: connect to the primary"))
 	}
 	if version < 13_00_00 {
 		errs = append(errs, fmt.Errorf("the server's version is %d: PostgreSQL 13 or later is needed", version/10000))
@@ -186,8 +186,8 @@ func (i Inspector) postgres(ctx context.Context) []error {
 			"have seen; set it to on, at least for the database or the role"))
 	}
 	if readOnly {
-		errs = append(errs, fmt.Errorf("default_transaction_read_only is on: nothing could be recorded; connect to the "+
-			"primary, or set it to off for the database or the role: %w", ErrNoWrites))
+		errs = append(errs, noWritesError("default_transaction_read_only is on: nothing could be recorded; connect to the "+
+			"primary, or set it to off for the database or the role"))
 	}
 	return errs
 }
