@@ -25,7 +25,8 @@ import (
 // operation_id, by the name that GORM gives it, and NOT NULL columns whose values are the same in every attempt: an index
 // with a time, a date, a default, a sequence or a generated column does not count. A default of operation_id counts as one
 // unless the model embeds [Once]. It writes a warning to db's Logger for a model whose hooks CreateOnce cannot undo outside
-// of the database. inbox.Inbox.Validate and journal.Journal.Validate check what consumers and clients need in addition.
+// of the database, and for triggers that it may not undo. inbox.Inbox.Validate and journal.Journal.Validate check what
+// consumers and clients need in addition.
 func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 	d, err := txn.DialectOf(db.Dialector.Name())
 	if err != nil {
@@ -62,9 +63,8 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 				name, table = stmt.TableExpr.SQL, stmt.TableExpr.SQL
 			}
 		}
-		if stmt.Schema.BeforeCreate || stmt.Schema.BeforeSave {
-			db.Logger.Warn(ctx, "idem: gormstore.Audit: %T has BeforeCreate or BeforeSave. Where gormstore.CreateOnce finds the "+
-				"row, what they did outside of the database (a mail, a call) is not undone", model)
+		if err := warnOfEffects(ctx, db, look, table, stmt.Schema); err != nil {
+			errs = append(errs, err)
 		}
 		if err := secondLine(ctx, look, table, stmt.Schema); err != nil {
 			errs = append(errs, fmt.Errorf("money table %s (%T): %w", name, model, err))
@@ -114,6 +114,29 @@ FROM pg_index i WHERE i.indrelid = to_regclass($1) AND i.indisunique`,
 				THEN '!comes from a sequence' ELSE '' END, ',')
 		FROM pragma_index_info(l.name) x JOIN pragma_table_xinfo(?1) t ON t.name = x.name), '')
 FROM pragma_index_list(?1) l WHERE l."unique"`,
+}
+
+// warnOfEffects writes to db's Logger what belongs to the Create of a row, and CreateOnce cannot undo.
+func warnOfEffects(ctx context.Context, db *gorm.DB, look txn.Inspector, table string, model *schema.Schema) error {
+	const found = ". Where gormstore.CreateOnce finds the row, "
+	if model.BeforeCreate || model.BeforeSave {
+		db.Logger.Warn(ctx, "idem: gormstore.Audit: "+model.Name+" has BeforeCreate or BeforeSave"+found+
+			"what they did outside of the database (a mail, a call) is not undone")
+	}
+	triggers, err := look.Texts(ctx, earlyTriggers[look.Statements.Dialect], table)
+	if len(triggers) > 0 {
+		db.Logger.Warn(ctx, "idem: gormstore.Audit: the table of "+model.Name+" has the triggers %q"+found+
+			"what they wrote elsewhere may stay: write it AFTER INSERT, FOR EACH ROW", triggers)
+	}
+	return err
+}
+
+// earlyTriggers lists the triggers of a table that run at an INSERT, also where ON CONFLICT DO NOTHING inserts no row.
+var earlyTriggers = map[*txn.Dialect]string{
+	txn.Postgres: `SELECT tgname FROM pg_trigger WHERE tgrelid = to_regclass($1) AND NOT tgisinternal
+	AND tgtype & 4 <> 0 AND tgtype & 3 <> 1`, // INSERT; not AFTER, FOR EACH ROW
+	txn.SQLite: `SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE
+	AND sql LIKE '%INSERT%' AND sql NOT LIKE '%AFTER%INSERT%'`,
 }
 
 // secondLine checks the columns of Once, and the UNIQUE index, of the money table of a model.

@@ -229,10 +229,11 @@ func (m booked) repeat(t *testing.T, db *gorm.DB, module *core.Module, handle fu
 	require.Equal(t, given, other.row, "the row, and what is associated with it, are as they were")
 }
 
-// What a hook does outside of the database cannot be undone, and the audit says so.
+// What a hook does outside of the database cannot be undone, nor what a trigger of a plain row does before it. The audit says
+// so.
 //
 // CONTRACT D-1, D-2
-func TestAuditWarnsOfHooks(t *testing.T) {
+func TestAuditWarnsOfHooksAndTriggers(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		newStore(t, db)
 		require.NoError(t, db.AutoMigrate(&paidAfter{}, &paidBefore{}))
@@ -241,7 +242,20 @@ func TestAuditWarnsOfHooks(t *testing.T) {
 		require.NoError(t, gormstore.Audit(t.Context(), logged, &paidAfter{}))
 		require.Empty(t, said.String(), "its hook is not called")
 		require.NoError(t, gormstore.Audit(t.Context(), logged, &paidBefore{}))
-		require.Contains(t, said.String(), "*gormstore_test.paidBefore has BeforeCreate or BeforeSave")
+		require.Contains(t, said.String(), "paidBefore has BeforeCreate or BeforeSave")
+
+		triggers := []string{"CREATE TRIGGER late AFTER INSERT ON paid_afters BEGIN SELECT 1; END",
+			"CREATE TRIGGER other BEFORE UPDATE ON paid_afters BEGIN SELECT 1; END",
+			"CREATE TRIGGER early BEFORE INSERT ON paid_afters BEGIN SELECT 1; END"}
+		if db.Name() == "postgres" {
+			triggers = []string{"CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+				"CREATE TRIGGER late AFTER INSERT ON paid_afters FOR EACH ROW EXECUTE FUNCTION nothing()",
+				"CREATE TRIGGER other BEFORE UPDATE ON paid_afters FOR EACH ROW EXECUTE FUNCTION nothing()",
+				"CREATE TRIGGER early BEFORE INSERT OR UPDATE ON paid_afters FOR EACH ROW EXECUTE FUNCTION nothing()"}
+		}
+		execute(t, db, triggers...)
+		require.NoError(t, gormstore.Audit(t.Context(), logged, &paidAfter{}))
+		require.Contains(t, said.String(), `the table of paidAfter has the triggers ["early"]. Where`)
 	})
 }
 
