@@ -56,7 +56,8 @@ type Config struct {
 	// ClaimTimeout limits each call of the store for which a request waits, default 1 s. At the end of an attempt, including
 	// COMMIT, the module repeats the call, and the request waits up to 10 s.
 	ClaimTimeout time.Duration
-	// MaxWaiters caps the repeats that wait for a running attempt in this instance, default 256 (M-2).
+	// MaxWaiters caps the repeats that wait for a running attempt in this instance, default 256. Of these, one caller gets an
+	// eighth, at least 4, and one running command 4: the others hear in_flight at once (M-2).
 	MaxWaiters int
 	// MaxClockSkew is how far the store's clock and this process's clock may be apart: 1 min to 12 h, default 1 h. If they
 	// are further apart, nothing that has expired is taken over, settled or dropped, no Park or Resume command starts, and
@@ -102,7 +103,7 @@ type Module struct {
 	former  map[routeKey]*route // by the patterns of Policy.Formerly
 	own     *route              // the policy of every unsafe route when there is no table; nil with one
 	replays map[string]bool     // canonical names of the headers that are recorded
-	waiters atomic.Int64
+	waiters places
 	running atomic.Bool   // Run is under way
 	skewed  atomic.Int64  // when the clocks were last said to be too far apart, in nanoseconds since 1970
 	heldUp  atomic.Int64  // when a sweep was last said to be held up, likewise

@@ -3,9 +3,11 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,7 +36,7 @@ func TestOneExecutionUnderManySimultaneousRepeats(t *testing.T) {
 					w := a.post(key, `{}`)
 					switch result := w.Header().Get("Idempotency-Result"); {
 					case w.Code == http.StatusCreated && (result == "created" || result == "reused"):
-					case w.Code == http.StatusConflict && policy.Wait == 0:
+					case w.Code == http.StatusConflict: // it does not wait, or others of the command do
 					default:
 						t.Error(w.Code, result, w.Body)
 					}
@@ -238,6 +240,50 @@ func TestWhatWaitingComesTo(t *testing.T) {
 				}
 			}
 			require.Equal(t, 2*test.runs, a.ran())
+		})
+	}
+}
+
+// The places of repeats that wait are nobody's alone: one running command has few of them, and one caller a share.
+//
+// CONTRACT M-2
+func TestPlacesToWaitAreShared(t *testing.T) {
+	greedy, other := core.Principal{Issuer: "i", Subject: "greedy"}, core.Principal{Issuer: "i", Subject: "other"}
+	for name, test := range map[string]struct{ commands, repeats, wait int }{
+		"repeats of one command":     {1, core.DefaultMaxWaiters, 4},
+		"repeats of many commands":   {core.DefaultMaxWaiters / 4, 4, core.DefaultMaxWaiters / 8},
+		"one repeat of each command": {core.DefaultMaxWaiters, 1, core.DefaultMaxWaiters / 8},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, Wait: 10 * time.Second}},
+				func(w http.ResponseWriter, r *http.Request) {
+					time.Sleep(4 * time.Second)
+					created(w, r)
+				})
+			for range 2 { // the places are given back
+				begun := time.Now()
+				var all sync.WaitGroup
+				var waited atomic.Int64
+				send := func(p core.Principal, key string) {
+					all.Go(func() {
+						if a.postAs(p, key, `{}`).Header().Get("Idempotency-Result") == "reused" {
+							waited.Add(1)
+						}
+					})
+				}
+				for n := range test.commands {
+					send(greedy, fmt.Sprint(begun.UnixNano(), "-", n))
+				}
+				send(other, fmt.Sprint(begun.UnixNano()))
+				synctest.Wait()
+				for n := range test.commands * test.repeats {
+					send(greedy, fmt.Sprint(begun.UnixNano(), "-", n%test.commands))
+				}
+				synctest.Wait()
+				send(other, fmt.Sprint(begun.UnixNano()))
+				all.Wait()
+				require.EqualValues(t, test.wait+1, waited.Load(), "the greedy caller's, and one of the other")
+			}
 		})
 	}
 }

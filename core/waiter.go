@@ -2,14 +2,60 @@ package core
 
 import (
 	"context"
+	"crypto/sha256"
 	"math/rand/v2"
+	"sync"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
+
+// The shares of [Config].MaxWaiters.
+const (
+	waitersOfCommand = 4 // repeats of one running command
+	callersShare     = 8 // the repeats of one caller take an eighth, but not less than one command may
+)
+
+// places are those of the repeats that wait in this instance. One caller, and one command, has only its share (M-2).
+type places struct {
+	mu    sync.Mutex
+	all   int
+	taken map[[sha256.Size]byte]int // by caller, and by operation
+}
+
+// take takes a place, if there is one of most for all.
+func (p *places) take(caller store.Scope, operation store.ID, most int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all >= most || p.taken[caller] >= max(waitersOfCommand, most/callersShare) || p.taken[operation] >= waitersOfCommand {
+		return false
+	}
+	if p.taken == nil {
+		p.taken = map[[sha256.Size]byte]int{}
+	}
+	p.all++
+	p.taken[caller]++
+	p.taken[operation]++
+	return true
+}
+
+// giveBack gives back what take has taken.
+func (p *places) giveBack(caller store.Scope, operation store.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all--
+	for _, of := range [][sha256.Size]byte{caller, operation} {
+		if p.taken[of]--; p.taken[of] == 0 {
+			delete(p.taken, of)
+		}
+	}
+}
 
 // waiter lets a repeat wait for the running attempt: the repeat claims again after each pause. Between the claims it
 // holds nothing, not even a database connection (M-2).
 type waiter struct {
 	m       *Module
+	claim   *store.Claim // whose place it takes
 	limit   time.Duration
 	until   time.Time
 	pause   time.Duration
@@ -23,8 +69,7 @@ func (w *waiter) next(ctx context.Context, waited *time.Duration) bool {
 		return false
 	}
 	if !w.waiting {
-		if w.m.waiters.Add(1) > int64(w.m.cfg.MaxWaiters) {
-			w.m.waiters.Add(-1)
+		if !w.m.waiters.take(w.claim.Scope, w.claim.ID, w.m.cfg.MaxWaiters) {
 			return false
 		}
 		w.waiting, w.until, w.pause = true, time.Now().Add(w.limit), 25*time.Millisecond
@@ -49,6 +94,6 @@ func (w *waiter) next(ctx context.Context, waited *time.Duration) bool {
 // stop releases the place of the waiter, which MaxWaiters counts.
 func (w *waiter) stop() {
 	if w.waiting {
-		w.m.waiters.Add(-1)
+		w.m.waiters.giveBack(w.claim.Scope, w.claim.ID)
 	}
 }
