@@ -17,11 +17,7 @@ func Refuse(r *http.Request, route string, p Principal, err error, observers ...
 		return nil
 	}
 	e := core.Event{Kind: core.EventRefused, Method: r.Method, Route: route, Code: core.CodeUnauthenticated, Err: reasonOf(err)}
-	for _, o := range observers {
-		if o != nil {
-			observe(r, o, e)
-		}
-	}
+	core.Observers(observers...).Observe(r.Context(), e)
 	return core.NewProblem(core.CodeUnauthenticated, "a valid bearer token is required").Reply()
 }
 
@@ -61,10 +57,4 @@ func textOf(err error) string {
 		return own.Error()
 	}
 	return ErrUnauthenticated.Error()
-}
-
-// observe tells an observer. A panic of the observer does not fail the request.
-func observe(r *http.Request, o core.Observer, e core.Event) {
-	defer func() { _ = recover() }()
-	o.Observe(r.Context(), e)
 }

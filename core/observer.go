@@ -9,7 +9,7 @@ import (
 
 // Observer gets an event for each thing that happens to a command: for logs, metrics and traces. Observe runs in the
 // goroutine of a request, of a lease's renewal, of Run or of the caller of a [Module]'s method, and in several goroutines
-// at once. It must be quick. Its panic is ignored. Events never have keys, tokens or bodies (K-6).
+// at once. It must be quick. Its panic is ignored. Events never have keys, tokens or bodies (K-6), and no text above 4 KiB.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -113,8 +113,8 @@ func (k EventKind) EndsAttempt() bool {
 // Event is one thing that happened. Zero fields do not apply.
 type Event struct {
 	Kind      EventKind
-	Operation ID // the zero ID if there is none
-	Method    string
+	Operation ID        // the zero ID if there is none
+	Method    string    // "_OTHER" for one that HTTP does not define
 	Route     string    // the router's pattern
 	Recovery  Recovery  // of the attempt, or of the route
 	Fence     int64     // of the attempt; 1 is the first

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -472,5 +473,29 @@ func TestOneEventEndsAnAttempt(t *testing.T) {
 				require.Equal(t, test.want, ends[0].Kind)
 			})
 		}
+	}
+}
+
+// What a stranger sends must not fill a log, whatever the observer is.
+//
+// CONTRACT O-7, P-1
+func TestTextsOfEventsAreCapped(t *testing.T) {
+	long := strings.Repeat("é", 100<<10)
+	var told core.Event
+	observer := core.Observers(core.ObserverFunc(func(_ context.Context, e core.Event) { told = e }))
+	observer.Observe(t.Context(), core.Event{
+		Kind: core.EventFailed, Method: long, Route: long, Who: long, Why: long, Err: fmt.Errorf("%s: %w", long, core.ErrClock),
+	})
+	require.Equal(t, "_OTHER", told.Method)
+	for _, text := range []string{told.Route, told.Who, told.Why, told.Err.Error()} {
+		require.LessOrEqual(t, len(text), 4<<10+3)
+		require.True(t, utf8.ValidString(text))
+		require.Equal(t, "éé...", text[:4]+text[len(text)-3:])
+	}
+	require.ErrorIs(t, told.Err, core.ErrClock)
+	for _, method := range []string{"", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE", "QUERY"} {
+		observer.Observe(t.Context(), core.Event{Method: method, Err: core.ErrClock})
+		require.Equal(t, method, told.Method)
+		require.Equal(t, core.ErrClock, told.Err)
 	}
 }

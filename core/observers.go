@@ -1,6 +1,10 @@
 package core
 
-import "context"
+import (
+	"context"
+	"net/http"
+	"strings"
+)
 
 // Observers returns one observer that passes each event to all of them, in this order. It ignores nil. If one of them
 // panics, the others still get the event. The result is a [Tracer] if one of them is: TraceStart passes the context from
@@ -35,8 +39,44 @@ func (all observers) Observe(ctx context.Context, e Event) {
 // observe passes an event to one observer. A panic of the observer must not change the outcome of a request.
 func observe(ctx context.Context, o Observer, e Event) {
 	defer func() { _ = recover() }()
-	o.Observe(ctx, e)
+	o.Observe(ctx, e.bounded())
 }
+
+// maxEventText is how many bytes a text in an event may have. What a stranger sends must not fill a log.
+const maxEventText = 4 << 10
+
+// bounded is e with texts of a bounded length. A method that HTTP does not define is _OTHER, as OpenTelemetry has it.
+func (e Event) bounded() Event {
+	switch e.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodConnect, http.MethodOptions, http.MethodTrace, "QUERY":
+	default:
+		e.Method = "_OTHER"
+	}
+	e.Route, e.Who, e.Why = capped(e.Route), capped(e.Who), capped(e.Why)
+	if e.Err != nil {
+		if text := e.Err.Error(); len(text) > maxEventText {
+			e.Err = &cappedError{e.Err, capped(text)}
+		}
+	}
+	return e
+}
+
+func capped(text string) string {
+	if len(text) <= maxEventText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxEventText], "") + "..."
+}
+
+// cappedError is an error with a shorter text.
+type cappedError struct {
+	error
+	text string
+}
+
+func (e *cappedError) Error() string { return e.text }
+func (e *cappedError) Unwrap() error { return e.error }
 
 // tracing are observers; some of them are tracers.
 type tracing struct {

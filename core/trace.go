@@ -33,7 +33,7 @@ func traceStart(ctx context.Context, t Tracer, e Event) (traced context.Context)
 			traced = ctx
 		}
 	}()
-	return t.TraceStart(ctx, e)
+	return t.TraceStart(ctx, e.bounded())
 }
 
 // traceparent is the trace of ctx in the form that a record keeps.

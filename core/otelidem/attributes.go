@@ -1,7 +1,6 @@
 package otelidem
 
 import (
-	"net/http"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -40,9 +39,9 @@ type labels struct {
 	kind          core.EventKind
 }
 
-// labelsOf are those of an event. The method comes from the client: one that HTTP does not know would be a new series.
+// labelsOf are those of an event.
 func labelsOf(e core.Event) labels {
-	l := labels{route: e.Route, method: methodOf(e.Method), recovery: e.Recovery}
+	l := labels{route: e.Route, method: e.Method, recovery: e.Recovery}
 	if e.Code == core.CodeRouteUndeclared {
 		l.route = "" // it is in nobody's table
 	}
@@ -53,15 +52,6 @@ func labelsOf(e core.Event) labels {
 func (l labels) with(result string) labels {
 	l.result = result
 	return l
-}
-
-func methodOf(method string) string {
-	switch method {
-	case "", http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
-		http.MethodConnect, http.MethodOptions, http.MethodTrace, "QUERY":
-		return method
-	}
-	return "_OTHER"
 }
 
 func recoveryOf(r store.Recovery) string {

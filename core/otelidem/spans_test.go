@@ -162,7 +162,7 @@ func TestNothingSecretIsMeasured(t *testing.T) {
 			a.handle = func(w http.ResponseWriter, _ *http.Request) { panic("secret-panic") }
 			a.send(t, "secret-key-2", `{}`)
 			// A guard in front of all routes refuses any method that a client thinks of.
-			a.Observe(t.Context(), core.Event{Kind: core.EventRefused, Method: "SECRET-METHOD", Code: core.CodeUnauthenticated})
+			core.Observers(a).Observe(t.Context(), core.Event{Kind: core.EventRefused, Method: "SECRET-METHOD", Code: core.CodeUnauthenticated})
 
 			var seen strings.Builder
 			for name, m := range a.collect(t) {

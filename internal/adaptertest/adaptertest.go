@@ -166,7 +166,7 @@ func Run(t *testing.T, a Adapter) {
 		{"body", bodyIsWhole}, {"body that was read before", bodyReadBefore},
 		{"limits in front", limitsInFront}, {"limit around the app", limitAroundTheApp},
 		{"two shops and one key", twoShopsAndOneKey}, {"respelled paths", respelledPaths},
-		{"custom methods", customMethods},
+		{"custom methods", customMethods}, {"long method", longMethod},
 		{"pass through", passThrough},
 		{"in front of the router", inFrontOfTheRouter},
 		{"method changed behind the router", methodChangedBehindTheRouter},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -277,4 +278,41 @@ func customMethods(t *testing.T, a Adapter) {
 		got := client.Do(Call{Method: method, Path: "/only/pay"})
 		require.Contains(t, []int{http.StatusNotFound, http.StatusMethodNotAllowed}, got.Status, method)
 	}
+}
+
+// A stranger writes nothing of any length into the log: a method that HTTP does not define is _OTHER.
+//
+// CONTRACT O-7, P-1
+func longMethod(t *testing.T, a Adapter) {
+	var log syncBuffer
+	methods := make(chan string, 100)
+	observer := core.Observers(core.LogObserver(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))),
+		core.ObserverFunc(func(_ context.Context, e core.Event) { methods <- e.Method }))
+	app := a.New()
+	guard := a.JWTGuard(NewVerifier(t), core.LogObserver(slog.New(slog.NewTextHandler(&log, nil))), observer)
+	for prefix, cfg := range map[string]core.Config{
+		"/own": {}, "/table": {Routes: core.Routes{"POST /table/pay": {Recovery: core.Park}}},
+	} {
+		cfg.Observer = observer
+		group := app.Group(prefix, guard, a.Idempotent(NewModule(t, cfg)))
+		group.Handle("", "/pay", text(a, func(Context) string { return "paid" }))
+		group.Handle("LINK", "/link", text(a, func(Context) string { return "linked" }))
+	}
+	client := Serve(t, app)
+	for _, prefix := range []string{"/own", "/table"} {
+		for _, call := range []Call{{Token: "-"}, {Token: "forged"}, {}, {Key: "key-1"}, {Key: "key-1"}, {Key: "key-1", Body: "x"}} {
+			call.Method, call.Path = strings.Repeat("M", 500<<10), prefix+"/pay"
+			client.Do(call)
+			call.Method, call.Path = "LINK", prefix+"/link"
+			client.Do(call)
+		}
+	}
+	close(methods)
+	told := 0
+	for method := range methods {
+		told++
+		require.Equal(t, "_OTHER", method[:min(len(method), 20)])
+	}
+	require.Greater(t, told, 10)
+	require.Less(t, len(log.String()), 16<<10)
 }
