@@ -286,10 +286,11 @@ func customMethods(t *testing.T, a Adapter) {
 func longMethod(t *testing.T, a Adapter) {
 	var log syncBuffer
 	methods := make(chan string, 100)
-	observer := core.Observers(core.LogObserver(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))),
+	debug := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	observer := core.Observers(core.LogObserver(debug),
 		core.ObserverFunc(func(_ context.Context, e core.Event) { methods <- e.Method }))
 	app := a.New()
-	guard := a.JWTGuard(NewVerifier(t), core.LogObserver(slog.New(slog.NewTextHandler(&log, nil))), observer)
+	guard := a.JWTGuard(NewVerifier(t), core.LogObserver(debug), observer)
 	for prefix, cfg := range map[string]core.Config{
 		"/own": {}, "/table": {Routes: core.Routes{"POST /table/pay": {Recovery: core.Park}}},
 	} {
