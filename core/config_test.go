@@ -71,7 +71,7 @@ func TestConfiguration(t *testing.T) {
 			`Routes["POST /b"]: Retention: 2h0m0s is not between 24h0m0s and 72h0m0s`)
 	})
 	t.Run("inherited values that a route does not use", func(t *testing.T) {
-		newModule(t, core.Config{Store: memstore.New(), Policy: core.Policy{KeyAge: time.Hour, MaxAttempts: 5},
+		newModule(t, core.Config{Store: memstore.New(), Policy: core.Policy{KeyAge: time.Hour, MaxAttempts: 5, Unwritten: core.UnwrittenRefused},
 			Routes: core.Routes{"POST /a": {Recovery: core.Park}, "POST /b": {Recovery: core.Resume, MaxAttempts: 3},
 				"POST /c": {Recovery: core.Park, KeyFormat: core.TimedKey, KeyAge: 2 * time.Hour}}})
 		newModule(t, core.Config{Store: memstore.New(), Policy: core.Policy{KeyFormat: core.TimedKey},
@@ -133,7 +133,7 @@ func TestConfiguration(t *testing.T) {
 		own := core.Policy{Recovery: core.Park, Retention: 24 * time.Hour, Lease: 5 * time.Second, Deadline: 6 * time.Second,
 			Wait: time.Second, Tombstone: 25 * time.Hour, InvalidRetention: time.Hour, MaxBody: math.MaxInt64, MaxAnswer: 2,
 			KeyFormat: core.UUIDKey, CommandHeaders: []string{"X-Account"}, RekeyWindow: time.Hour, MaxAttempts: 3,
-			ResumeFor: time.Hour, KeyAge: 2 * time.Hour}
+			ResumeFor: time.Hour, KeyAge: 2 * time.Hour, Unwritten: core.UnwrittenEvent}
 		require.Equal(t, own, module.Declared()[3].Policy)
 		own.Retention, own.MaxBody, own.CommandHeaders = 48*time.Hour, 1, []string{}
 		require.Equal(t, own, module.Declared()[2].Policy)
@@ -294,6 +294,8 @@ func TestConfigurationErrors(t *testing.T) {
 		"IETF, all repeats wait": {core.Config{Store: memstore.New(), Profile: core.IETF, PolicyURL: "https://shop.example/idempotency",
 			Policy: core.Policy{Wait: time.Second}, Routes: core.Routes{"POST /a": {Recovery: core.Park}}},
 			[]string{`Routes["POST /a"]: Wait: the draft asks for an error`}},
+		"unwritten, odd":    {policy(func(p P) { p.Unwritten = 4 }), []string{"Unwritten: 4 is none of core.UnwrittenEvent, core.UnwrittenAllowed, core.UnwrittenRefused"}},
+		"unwritten of Park": {table(func(p P) { p.Unwritten = core.UnwrittenRefused }), []string{`Routes["POST /pay"]: Unwritten: only core.Rollback`}},
 		"IETF, one policy": {core.Config{Store: memstore.New(), Profile: core.IETF, PolicyURL: "https://shop.example/idempotency",
 			Policy: core.Policy{Recovery: core.Park, Wait: time.Second}}, []string{`Policy: Wait: the draft asks for an error`}},
 		"age of any key":             {table(func(p P) { p.KeyAge = time.Hour }), []string{`Routes["POST /pay"]: KeyAge: only a timed key has an age`, "core.TimedKey"}},
@@ -334,6 +336,7 @@ func TestDefaults(t *testing.T) {
 		Recovery: core.Park, Retention: 72 * time.Hour, Tombstone: 30 * 24 * time.Hour, InvalidRetention: 6 * time.Hour,
 		Lease: 30 * time.Second, Deadline: time.Minute, Wait: 0, MaxBody: 1 << 20, MaxAnswer: 1 << 20, KeyFormat: core.AnyKey,
 		KeyAge: 24 * time.Hour, RekeyWindow: 10 * time.Minute, MaxAttempts: 10, ResumeFor: 24 * time.Hour,
+		Unwritten: core.UnwrittenEvent,
 	}}}, module.Declared())
 	require.Equal(t, "Idempotency-Key", wire.HeaderKey)
 	require.Equal(t, 2*time.Second, core.DefaultRetryAfter)

@@ -118,7 +118,7 @@ type Module struct {
 	orphans    orphans
 	inUse      contextsInUse
 	tracer     Tracer   // Config.Observer, if it is one
-	unasked    sync.Map // routeKey -> *atomic.Int64: successes that never asked for their transaction
+	unwritten  sync.Map // routeKey -> *atomic.Int64: successes whose transaction carried no write
 	failing    sync.Map // routeKey -> *atomic.Int64: refusals behind a statement that had failed
 	undeclared atomic.Pointer[[]string]
 	calls      callNames // for Operator.Find

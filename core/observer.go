@@ -56,9 +56,9 @@ const (
 	// client did not read: Status, and Err in the second case. The usual cause is a write past the attempt's transaction that
 	// waits for a row which the attempt has locked: it commits when the attempt is rolled back.
 	EventOverdue EventKind = "overdue"
-	// EventTransactionUnused: a Rollback attempt has succeeded, but its handler never asked for the transaction: Status. If
-	// the handler writes rows outside the transaction, a failed attempt does not undo them, and the next attempt writes them
-	// again. Count is the number of such attempts on this route in this process.
+	// EventTransactionUnused: a Rollback handler has succeeded, and its transaction carried no write: Status. If the handler
+	// writes rows outside the transaction, a failed attempt does not undo them, and the next attempt writes them again. With
+	// [UnwrittenRefused] the attempt is rolled back; with [UnwrittenAllowed] there is no event. Count is the number of such attempts on this route in this process.
 	EventTransactionUnused EventKind = "transaction_unused"
 	// EventStatementFailed: a handler has answered 4xx although a statement of it had failed, and no savepoint has undone that:
 	// Status, and Err with the class of the statement's error, never its text. A constraint that stands for a refusal is

@@ -125,11 +125,27 @@ type Policy struct {
 	// At ShadowUntil the key is enforced, in all running instances at once and without a deployment. New refuses a
 	// ShadowUntil that has passed, so that the table always says what applies. It needs a [store.Sightings]. Default: enforced.
 	ShadowUntil time.Time
+	// Unwritten says what becomes of a success of a Rollback handler whose transaction carried no write: by default
+	// UnwrittenEvent. Its rows may have gone elsewhere, into a transaction of middleware for instance, which the library does
+	// not see. New refuses it on a route of another recovery.
+	Unwritten Unwritten
 	// Streaming lets a Park or Resume handler flush its answer before it is recorded. If it does, a repeat gets 409
 	// response_not_replayable with status and Location. Where recording then fails, the answer is broken off. New
 	// refuses it with Rollback.
 	Streaming bool
 }
+
+// Unwritten says what becomes of a Rollback handler's success whose transaction carried no write: no statement that may
+// write through gormstore.Tx, SQLTx or PgxTx, no message that has joined it, and no settlement. It does not see which rows
+// went elsewhere, and one write through the transaction is enough.
+type Unwritten uint8
+
+// What may become of it.
+const (
+	UnwrittenEvent   Unwritten = iota + 1 // it is recorded, and EventTransactionUnused tells of it; the default
+	UnwrittenAllowed                      // it is recorded: the handler may have nothing to do, as a cancel of what is cancelled
+	UnwrittenRefused                      // it is rolled back, and its client gets 500 transaction_unused; the key is free
+)
 
 // route is a policy with all defaults filled in, and the route that it applies to.
 type route struct {
@@ -179,6 +195,7 @@ func (p Policy) withDefaults(own Policy) Policy {
 	p.KeyAge = cmp.Or(p.KeyAge, own.KeyAge, store.DefaultKeyAge)
 	p.Rekey = cmp.Or(p.Rekey, own.Rekey)
 	p.RekeyWindow = cmp.Or(p.RekeyWindow, own.RekeyWindow, defaultRekeyWindow)
+	p.Unwritten = cmp.Or(p.Unwritten, own.Unwritten, UnwrittenEvent)
 	if p.CommandHeaders == nil {
 		p.CommandHeaders = own.CommandHeaders
 	}
@@ -273,6 +290,9 @@ func (p Policy) check(method string, st Store) (errs []error) {
 	if p.KeyFormat > TimedKey {
 		bad("KeyFormat: %d is none of core.AnyKey, core.UUIDKey, core.TimedKey", p.KeyFormat)
 	}
+	if p.Unwritten > UnwrittenRefused {
+		bad("Unwritten: %d is none of core.UnwrittenEvent, core.UnwrittenAllowed, core.UnwrittenRefused", p.Unwritten)
+	}
 	if slices.Contains(p.Roles, "") {
 		bad("Roles: an empty role would never match; remove it")
 	}
@@ -299,6 +319,9 @@ func (p Policy) unused(filled Policy) (errs []error) {
 	}
 	if p.MaxAttempts != 0 && (p.Recovery == Park || p.Recovery == Rollback) {
 		errs = append(errs, errors.New("MaxAttempts: only core.Resume tries again; leave it out"))
+	}
+	if p.Unwritten != 0 && p.Recovery != Rollback && p.Recovery != 0 {
+		errs = append(errs, errors.New("Unwritten: only core.Rollback has one transaction; leave it out"))
 	}
 	return errs
 }

@@ -47,6 +47,7 @@ const (
 	CodeAnswerTooLarge     Code = "answer_too_large"    // 500: rolled back, the answer was above the cap
 	CodeStepsChanged       Code = "steps_changed"       // 500: a Resume handler took other steps than before
 	CodeTransactionAborted Code = "transaction_aborted" // 500: rolled back, a statement of the handler had failed
+	CodeTransactionUnused  Code = "transaction_unused"  // 500: rolled back, a success without a write; see UnwrittenRefused
 	CodeMisconfigured      Code = "misconfigured"       // 500: the guards of this route are mounted wrongly
 	CodeRolledBack         Code = "rolled_back"         // 503: rolled back after a conflict or at the deadline; retry
 )
@@ -125,6 +126,7 @@ var problemKinds = map[Code]problemKind{
 	CodeAnswerTooLarge:        {http.StatusInternalServerError, "Answer too large", false, withRollback},
 	CodeStepsChanged:          {http.StatusInternalServerError, "Steps changed", false, withResume},
 	CodeTransactionAborted:    {http.StatusInternalServerError, "Transaction aborted", false, withTransaction},
+	CodeTransactionUnused:     {http.StatusInternalServerError, "Transaction unused", false, withUnwrittenRefused},
 	CodeMisconfigured:         {http.StatusInternalServerError, "Guards mounted wrongly", false, every},
 	CodeRolledBack:            {http.StatusServiceUnavailable, "Rolled back, not applied", true, withTransaction},
 }
@@ -137,7 +139,10 @@ func withRollback(_ *Module, r *route) bool    { return r.Recovery == Rollback }
 func withTransaction(_ *Module, r *route) bool { return r.Recovery != Park }
 func withResume(_ *Module, r *route) bool      { return r.Recovery == Resume }
 func withRekeyRefuse(_ *Module, r *route) bool { return r.Rekey == RekeyRefuse }
-func withMaxOpen(_ *Module, r *route) bool     { return r.MaxOpen > 0 }
+func withUnwrittenRefused(_ *Module, r *route) bool {
+	return r.Recovery == Rollback && r.Unwritten == UnwrittenRefused
+}
+func withMaxOpen(_ *Module, r *route) bool { return r.MaxOpen > 0 }
 
 // withKeyTimes: a store of timed keys also judges keys of other formats, after [Module.RefuseKeysBefore] for instance.
 func withKeyTimes(m *Module, _ *route) bool {

@@ -20,7 +20,7 @@ func TestProblems(t *testing.T) {
 
 			"bad_request": 400, "body_unreadable": 400, "operation_not_found": 404, "not_settleable": 409, "answer_too_large": 500,
 			"answer_incomplete": 500, "call_unfinished": 500,
-			"suspected_duplicate": 409, "too_many_open": 429, "steps_changed": 500, "transaction_aborted": 500, "misconfigured": 500, "rolled_back": 503,
+			"suspected_duplicate": 409, "too_many_open": 429, "steps_changed": 500, "transaction_aborted": 500, "transaction_unused": 500, "misconfigured": 500, "rolled_back": 503,
 		}
 		require.Len(t, problemKinds, len(codes), "every code is frozen here")
 		titles := map[string]Code{}

@@ -17,7 +17,9 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps progress) *Reply 
 	c := &a.capture
 	tooLarge := c.overflow && a.steps == nil // Resume records it without its body
 	sick := steps.seal != nil && !errors.Is(steps.seal, ErrAborted)
-	if !inTime || tooLarge || sick || v == free || v == fail || v == withhold {
+	undone := !inTime || tooLarge || sick || v == free || v == fail || v == withhold
+	unwritten := !undone && v == record && a.carriedNoWrite()
+	if undone || unwritten && a.route.Unwritten == UnwrittenRefused {
 		err := a.tx.Rollback()
 		if errors.Is(err, store.ErrEnded) {
 			return a.endedByHandler(err)
@@ -38,6 +40,10 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps progress) *Reply 
 			return a.refuse(a.m.unavailable(err))
 		case tooLarge: // also if the handler failed: only a part of its answer is left
 			return a.refuse(NewProblem(CodeAnswerTooLarge, "the answer is above the cap of this route; nothing was applied"))
+		case unwritten:
+			a.tellUnwritten(c.finalStatus())
+			return a.refuse(NewProblem(CodeTransactionUnused, "the handler answered with a success, and its transaction carried no "+
+				"write; nothing was applied"))
 		case v == free:
 			a.watchStatements(c.finalStatus())
 			return freed(c.reply())
@@ -69,7 +75,9 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps progress) *Reply 
 	switch {
 	case err == nil:
 		a.observe(Event{Kind: EventCompleted, Status: reply.Status})
-		a.watchTransaction(reply.Status)
+		if unwritten {
+			a.tellUnwritten(reply.Status)
+		}
 		a.watchStatements(reply.Status)
 		reply.result = resultCreated
 		return reply
@@ -117,14 +125,17 @@ func (a *Attempt) endedByHandler(err error) *Reply {
 	return a.refuse(outcomeUnknown(a.ticket.ID))
 }
 
-// watchTransaction sends an event if a handler succeeded without ever asking for its transaction. If it has written rows,
-// they are outside the transaction, and after a crash the next attempt writes them again.
-func (a *Attempt) watchTransaction(status int) {
-	tx, ok := a.tx.(store.AskedTx)
-	if !ok || tx.Asked() || status >= 400 {
-		return
-	}
-	a.observe(Event{Kind: EventTransactionUnused, Status: status, Count: a.nth(&a.m.unasked), Err: errUnasked})
+// carriedNoWrite reports whether a Rollback handler has succeeded, its transaction has carried no write, and its policy does
+// not allow that. If it has written rows, they are outside the transaction, and after a crash the next attempt writes them
+// again.
+func (a *Attempt) carriedNoWrite() bool {
+	tx, ok := a.tx.(store.WrittenTx)
+	return ok && a.steps == nil && a.capture.finalStatus() < http.StatusBadRequest && a.route.Unwritten != UnwrittenAllowed &&
+		!tx.Wrote()
+}
+
+func (a *Attempt) tellUnwritten(status int) {
+	a.observe(Event{Kind: EventTransactionUnused, Status: status, Count: a.nth(&a.m.unwritten), Err: errUnwritten})
 }
 
 // nth counts an attempt of its route in this process.
@@ -145,6 +156,6 @@ func (a *Attempt) watchStatements(status int) {
 	}
 }
 
-// errUnasked is the reason of EventTransactionUnused.
-var errUnasked = errors.New("idem: the handler never asked for its transaction, so rows that it has written stay when an " +
-	"attempt fails; write through gormstore.Tx(ctx)")
+// errUnwritten is the reason of EventTransactionUnused.
+var errUnwritten = errors.New("idem: the transaction carried no write, so rows that the handler has written stay when an " +
+	"attempt fails; write through gormstore.Tx(ctx), or say core.UnwrittenAllowed in the route's policy")

@@ -66,7 +66,6 @@ func Tx(ctx context.Context) *gorm.DB {
 // SQLTx is TxFrom for users of plain SQL or sqlc.
 func SQLTx(ctx context.Context) (DBTX, bool) {
 	if b := txn.BindingFrom(ctx); b != nil {
-		b.MarkAsked()
 		return b.Raw, true
 	}
 	if r := txn.ReaderFrom(ctx); r != nil {

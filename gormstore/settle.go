@@ -46,6 +46,7 @@ func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, 
 	}
 	var err error
 	if t := txn.TxFrom(ctx); t != nil && t.DB == s.db {
+		t.MarkWrote()
 		err = work(t.Use())
 	} else {
 		err = s.db.InTx(ctx, work)

@@ -237,10 +237,10 @@ type tx struct {
 
 func (t *tx) Bind(ctx context.Context) context.Context { return t.under.Bind(ctx) }
 
-// Asked implements [store.AskedTx]: if the transaction cannot tell, Asked says nothing about it.
-func (t *tx) Asked() bool {
-	under, ok := t.under.(store.AskedTx)
-	return !ok || under.Asked()
+// Wrote implements [store.WrittenTx]: if the transaction cannot tell, Wrote says nothing about it.
+func (t *tx) Wrote() bool {
+	under, ok := t.under.(store.WrittenTx)
+	return !ok || under.Wrote()
 }
 
 // FailedWith implements [store.FailedTx].

@@ -40,12 +40,13 @@ type Tx interface {
 	Rollback() error
 }
 
-// AskedTx is a Tx that knows whether its handler has asked for it. A handler that succeeds without it has written its rows
-// outside the transaction, or has written none.
-type AskedTx interface {
+// WrittenTx is a Tx that knows whether it has carried a write. A handler that succeeds without one has written its rows
+// elsewhere, or has written none.
+type WrittenTx interface {
 	Tx
-	// Asked reports whether the handler has asked for the transaction, by any function of the store that returns it.
-	Asked() bool
+	// Wrote reports whether the transaction was given a statement of the handler that may write, or a settlement. In doubt a
+	// statement may write, one that calls an unknown function for instance. A savepoint, a setting and a lock write nothing.
+	Wrote() bool
 }
 
 // FailedTx is a Tx that knows whether a statement of its handler has failed: a handler can answer 4xx to any error.

@@ -63,14 +63,24 @@ func conclude(ctx context.Context, tx store.Tx, c store.Completion, alone bool) 
 func (s *fixture) act(t *testing.T, tx store.Tx) {
 	t.Helper()
 	require.NoError(t, s.Effect(tx.Bind(s.ctx)))
+	requireWrote(t, tx, true)
 }
 
-// CONTRACT, M-3
+// requireWrote checks what a transaction says that can tell whether it has carried a write.
+func requireWrote(t *testing.T, tx store.Tx, wrote bool) {
+	t.Helper()
+	if tx, ok := tx.(store.WrittenTx); ok {
+		require.Equal(t, wrote, tx.Wrote())
+	}
+}
+
+// CONTRACT, M-3, X-11
 func txVisibleOnlyAfterCommit(t *testing.T, s *fixture) {
 	c := s.command(store.Rollback)
 	tx, won := s.begin(t, c)
 	requireNew(t, c, won)
 	require.EqualValues(t, 1, won.Fence)
+	requireWrote(t, tx, false)
 	s.act(t, tx)
 	for _, st := range s.instances {
 		_, err := st.Find(s.ctx, c.ID)
@@ -348,13 +358,14 @@ func txCancelled(t *testing.T, s *fixture) {
 
 // An operator's settlement is a guarded command itself: it is committed or rolled back with its attempt.
 //
-// CONTRACT X-7
+// CONTRACT
 func txSettlement(t *testing.T, s *fixture) {
 	for _, commit := range []bool{false, true} {
 		c, lost := s.lost(t, store.Park)
 		tx, _ := s.begin(t, s.command(store.Rollback))
 		settled, err := s.Store.Settle(tx.Bind(s.ctx), applied(lost, "settled"))
 		require.NoError(t, err)
+		requireWrote(t, tx, true)
 		require.Equal(t, store.Completed, settled.State())
 		require.Equal(t, store.Unknown, s.find(t, c.ID).State(), "not before the commit")
 		if commit {

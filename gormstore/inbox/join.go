@@ -21,7 +21,7 @@ func (i *Inbox) around(ctx context.Context) (*txn.Binding, error) {
 	outside := txn.IsOutside(ctx)
 	switch {
 	case b != nil && b.Tx != nil && b.Tx.DB.Pool == i.db.Pool:
-		b.MarkAsked()
+		b.Tx.MarkWrote()
 		return b, nil
 	case b != nil && b.Tx != nil && !outside:
 		return nil, fmt.Errorf("idem: inbox: Process: the inbox has another database than the transaction around "+

@@ -177,7 +177,7 @@ func Run(t *testing.T, a Adapter) {
 		{"rollback", rollback},
 		{"conflict", conflict},
 		{"client goes away", clientGoesAway},
-		{"transaction that nobody asked for", transactionThatNobodyAskedFor},
+		{"transaction without a write", transactionWithoutAWrite},
 		{"http.TimeoutHandler in front", timeoutHandlerInFront},
 		{"replaced request and writer", replacedRequestAndWriter},
 		{"answers", answers}, {"status that is none", statusThatIsNone},

@@ -2,6 +2,7 @@ package adaptertest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
@@ -246,36 +248,82 @@ func clientGoesAway(t *testing.T, a Adapter) {
 	require.Equal(t, "paid", again.Body)
 }
 
-// A success that never asked for its transaction is told of, once for each route at full volume: its rows are not in it.
+// A success whose transaction carried no write is told of, once for each route at full volume, or refused: its rows are not in
+// it. A read does not silence that.
 //
 // CONTRACT X-11
-func transactionThatNobodyAskedFor(t *testing.T, a Adapter) {
+func transactionWithoutAWrite(t *testing.T, a Adapter) {
 	var log bytes.Buffer
-	cfg := NewSQLite(t).Config()
+	database := NewSQLite(t)
+	require.NoError(t, database.DB.Exec("CREATE TABLE unwritten (n integer)").Error)
+	cfg := database.Config()
+	cfg.Policy.Recovery, cfg.Routes = 0, core.Routes{}
 	cfg.Observer = core.LogObserver(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	run := func(text string) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return gormstore.Tx(ctx).Exec(text).Error }
+	}
+	read := func(ctx context.Context) error {
+		tx, _ := gormstore.SQLTx(ctx)
+		row := tx.QueryRowContext(ctx, "SELECT count(*), max(n) FROM unwritten")
+		return errors.Join(gormstore.Tx(ctx).Raw("SELECT 1").Scan(new(int)).Error, row.Scan(new(int), new(any)))
+	}
+	nothing := func(context.Context) error { return nil }
+	const insert = "INSERT INTO unwritten VALUES (1)"
+	allowed, refused := core.UnwrittenAllowed, core.UnwrittenRefused
+	tests := map[string]struct {
+		policy           core.Unwritten
+		status, warnings int
+		want             int // 0: status
+		work             func(ctx context.Context) error
+	}{
+		"/pay":     {0, http.StatusCreated, 1, 0, nothing},
+		"/see":     {0, http.StatusSeeOther, 1, 0, nothing},
+		"/refusal": {0, http.StatusConflict, 0, 0, nothing},
+		"/failure": {0, http.StatusInternalServerError, 0, 0, nothing},
+		"/asked":   {0, http.StatusCreated, 1, 0, func(ctx context.Context) error { gormstore.Tx(ctx); return nil }},
+		"/read":    {0, http.StatusCreated, 1, 0, read},
+		"/savepoint": {0, http.StatusCreated, 1, 0, func(ctx context.Context) error {
+			return gormstore.Tx(ctx).Transaction(func(tx *gorm.DB) error { return read(tx.Statement.Context) })
+		}},
+		"/written":           {0, http.StatusCreated, 0, 0, run(insert)},
+		"/written/in/a/with": {0, http.StatusCreated, 0, 0, run("WITH x(n) AS (SELECT 1) " + "INSERT INTO unwritten SELECT n FROM x")},
+		"/written/by/sql": {0, http.StatusCreated, 0, 0, func(ctx context.Context) error {
+			tx, _ := gormstore.SQLTx(ctx)
+			_, err := tx.ExecContext(ctx, insert)
+			return err
+		}},
+
+		"/allowed":          {allowed, http.StatusCreated, 0, 0, read},
+		"/refused":          {refused, http.StatusCreated, 1, http.StatusInternalServerError, read},
+		"/refused/see":      {refused, http.StatusSeeOther, 1, http.StatusInternalServerError, nothing},
+		"/refused/refusal":  {refused, http.StatusConflict, 0, 0, nothing},
+		"/refused/written":  {refused, http.StatusCreated, 0, 0, run(insert)},
+		"/refused/no/money": {refused, http.StatusNotFound, 0, 0, read},
+	}
+	for path, test := range tests {
+		cfg.Routes["POST /v1"+path] = core.Policy{Recovery: core.Rollback, Unwritten: test.policy}
+	}
 	app := a.New()
 	v1 := Guarded(t, a, app, cfg)
-	client := Serve(t, app)
-	never := func(context.Context) {}
-	for path, test := range map[string]struct {
-		status, warnings int
-		ask              func(ctx context.Context)
-	}{
-		"/pay":           {http.StatusCreated, 1, never},
-		"/see":           {http.StatusSeeOther, 1, never},
-		"/refused":       {http.StatusConflict, 0, never},
-		"/failed":        {http.StatusInternalServerError, 0, never},
-		"/asked":         {http.StatusCreated, 0, func(ctx context.Context) { gormstore.Tx(ctx) }},
-		"/asked/too":     {http.StatusCreated, 0, func(ctx context.Context) { gormstore.TxFrom(ctx) }},
-		"/asked/for/sql": {http.StatusCreated, 0, func(ctx context.Context) { gormstore.SQLTx(ctx) }},
-	} {
+	for path, test := range tests {
 		v1.Handle(http.MethodPost, path, a.Handler(func(c Context) error {
-			test.ask(c.Request().Context())
+			if err := test.work(c.Request().Context()); err != nil {
+				return err
+			}
 			return c.NoContent(test.status)
 		}))
+	}
+	client := Serve(t, app)
+	for path, test := range tests {
 		log.Reset()
 		for _, key := range []string{"key-1", "key-2", "key-3"} {
-			require.NoError(t, client.Do(Call{Path: "/v1" + path, Key: path + key}).Err)
+			got := client.Do(Call{Path: "/v1" + path, Key: path + key})
+			require.NoError(t, got.Err)
+			require.Equal(t, cmp.Or(test.want, test.status), got.Status, path)
+			if test.want != 0 {
+				RequireProblem(t, test.want, "transaction_unused", got)
+				require.Empty(t, got.Result(), "the key is free")
+			}
 		}
 		require.Equal(t, test.warnings, strings.Count(log.String(), "idem: transaction_unused"), path)
 		require.Equal(t, test.warnings, strings.Count(log.String(), "write through gormstore.Tx(ctx)"), "it says what to do")

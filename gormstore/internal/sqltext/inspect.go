@@ -30,6 +30,7 @@ type Findings struct {
 	Control error    // one of them is transaction control: ErrControl
 	Changes bool     // one of them may change the role or the search path; what may leave something may, too
 	Undoes  bool     // one of them is ROLLBACK TO SAVEPOINT
+	Writes  bool     // one of them may write: see MayWrite. A savepoint, a setting and a lock write nothing
 	suspect bool     // one of them may leave something on the connection
 	Residue []string // what that may be: see residueOf
 }
@@ -38,9 +39,11 @@ type Findings struct {
 // control: that stands at the start of a statement. Transaction control that it cannot see is noticed at the end of the
 // transaction.
 func Inspect(d Dialect, text string) (s Findings) {
+	reads := false
 	for l := range readings(d, text) {
-		s.read(l)
+		reads = s.read(l) || reads
 	}
+	s.Writes = s.Writes || reads && MayWrite(d, text) != ""
 	return s
 }
 
@@ -84,8 +87,11 @@ func (c *Cache) Of(d Dialect, text string) Findings {
 	return found
 }
 
-// read adds what one reading of the text says.
-func (s *Findings) read(l lexer) {
+// writesNothing are statements that are neither a write nor a query.
+var writesNothing = words(`savepoint release rollback set reset lock fetch move close`)
+
+// read adds what one reading of the text says, and reports whether there is a query in it.
+func (s *Findings) read(l lexer) (queries bool) {
 	text := l
 	for more := true; more && s.Control == nil; {
 		var head [6]token // the longest: ROLLBACK TRANSACTION name TO SAVEPOINT name
@@ -96,9 +102,16 @@ func (s *Findings) read(l lexer) {
 		s.Changes = s.Changes || changesSettings(head[0])
 		s.Undoes = s.Undoes || head[0].is("ROLLBACK")
 		s.suspect = s.suspect || head[0].kind == word && !isTidy(head[0])
+		switch first := head[0]; {
+		case first.kind == endOfText, first.kind == word && writesNothing[first.name()]:
+		case first.isSymbol('('), first.kind == word && reading[first.name()]:
+			queries = true
+		default:
+			s.Writes = true
+		}
 	}
 	if l.dialect == SQLite || s.Control != nil {
-		return
+		return queries
 	}
 	if s.Changes {
 		if why := setConfig(text); why != "" {
@@ -108,6 +121,7 @@ func (s *Findings) read(l lexer) {
 	if s.suspect {
 		s.Residue = append(s.Residue, residueOf(text)...)
 	}
+	return queries
 }
 
 // setConfig says what is wrong with the calls of set_config in a text; "" for nothing. With a third argument other than the

@@ -16,24 +16,19 @@ type Binding struct {
 	joined bool // it is that of a message that has joined the transaction
 }
 
-// MarkAsked records that the handler has asked for its transaction.
-func (b *Binding) MarkAsked() {
-	if b.Tx != nil {
-		b.Tx.asked.Store(true)
-	}
-}
-
 // Session is the transaction for GORM, made when it is asked for: a handler may use database/sql alone.
 func (b *Binding) Session(ctx context.Context) *gorm.DB {
-	b.MarkAsked()
 	if b.Tx == nil {
 		return b.Gorm.WithContext(ctx)
 	}
 	return b.Tx.DB.session(ctx, b.Raw)
 }
 
-// Asked implements [store.AskedTx].
-func (t *Tx) Asked() bool { return t.asked.Load() }
+// Wrote implements [store.WrittenTx].
+func (t *Tx) Wrote() bool { return t.Conn.wrote.Load() }
+
+// MarkWrote records a write of the library that belongs to the handler's command.
+func (t *Tx) MarkWrote() { t.Conn.wrote.Store(true) }
 
 // FailedWith implements [store.FailedTx].
 func (t *Tx) FailedWith() string {

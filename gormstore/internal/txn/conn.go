@@ -48,6 +48,7 @@ type Conn struct {
 	leaves  atomic.Bool              // something may stay on the connection: see residue.go
 	stuck   atomic.Int32             // queries whose argument has panicked: see unstick
 	copying atomic.Bool              // a CopyFrom is being sent
+	wrote   atomic.Bool              // a statement of the handler may have written
 	message atomic.Pointer[Binding]  // the innermost message that has joined the transaction and is being processed
 	ended   atomic.Bool              // PostgreSQL: after a statement of the handler the server had no transaction
 	onEnded func(ctx context.Context)
@@ -106,8 +107,11 @@ func (c *Conn) sawEnd() bool {
 
 // admit admits a statement, or the statements of a batch, or refuses it with an error. Call done after the statement.
 func (c *Conn) admit(ctx context.Context, queries ...string) (inside sqltext.Findings, err error) {
+	writes := false
 	for _, query := range queries {
-		inside.Join(c.db.inspections.Of(c.db.Dialect.text, query))
+		found := c.db.inspections.Of(c.db.Dialect.text, query)
+		writes = writes || found.Writes && !ownTexts.has(query) // a reference to the operation is no row of the handler's
+		inside.Join(found)
 	}
 	if inside.Control != nil {
 		return inside, c.refused(inside.Control)
@@ -120,6 +124,9 @@ func (c *Conn) admit(ctx context.Context, queries ...string) (inside sqltext.Fin
 			c.release()
 			return inside, err
 		}
+	}
+	if writes {
+		c.wrote.Store(true)
 	}
 	c.leave(ctx, inside.Residue)
 	return inside, nil

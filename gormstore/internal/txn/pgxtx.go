@@ -28,10 +28,8 @@ func PgxFrom(ctx context.Context) (PgxDBTX, bool) {
 	if b := BindingFrom(ctx); b != nil {
 		switch raw := b.Raw.(type) {
 		case *Conn:
-			b.MarkAsked()
 			return pgxTx{func(context.Context, ...string) (*Conn, error) { return raw, nil }}, true
 		case *stepConn:
-			b.MarkAsked()
 			return pgxTx{raw.pgx}, true
 		}
 		return nil, false // a unit test: WithTx
@@ -137,6 +135,7 @@ func (p pgxTx) CopyFrom(
 	if err = c.open(ctx); err != nil { // the text is pgx's, and leaves nothing on the connection
 		return 0, err
 	}
+	c.wrote.Store(true)
 	c.copying.Store(true)
 	source := &copySource{from: rows, ctx: c.within(ctx)}
 	n, err = onPgx(c, func(below *pgx.Conn) (int64, error) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
@@ -23,8 +22,7 @@ type Tx struct {
 	DB    *Database
 	Conn  *Conn
 	Entry Entry
-	Mark  Mark        // PostgreSQL
-	asked atomic.Bool // the handler has asked for the transaction
+	Mark  Mark // PostgreSQL
 
 	Release func() // gives back its place in the pool, or SQLite's writer
 
@@ -91,10 +89,7 @@ func (d *Database) Begin(ctx context.Context, e Entry, begin func(t *Tx) error) 
 func (t *Tx) During(ctx context.Context) { t.Conn.attempt = ctx }
 
 // Use returns the connection for statements of the handler's transaction.
-func (t *Tx) Use() Querier {
-	t.asked.Store(true)
-	return t.Conn
-}
+func (t *Tx) Use() Querier { return t.Conn }
 
 // alive reports on SQLite whether the transaction is still open: the row that it has written first can be seen nowhere else.
 func (t *Tx) alive(ctx context.Context) bool {
