@@ -3,6 +3,7 @@ package gormstore_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -132,4 +133,64 @@ func TestWhatPgxTxHasWritten(t *testing.T) {
 			return c.work(ctx, tx)
 		})
 	}
+}
+
+// requestTx is the key of the transaction that an app's own middleware puts into the context of each request.
+type requestTx struct{}
+
+func conn(ctx context.Context) *gorm.DB {
+	if tx, ok := gormstore.TxFrom(ctx); ok {
+		return tx // the attempt commits
+	}
+	return ctx.Value(requestTx{}).(*gorm.DB) // of the middleware, as before
+}
+
+// Middleware that commits behind the chain: when its COMMIT fails, the client has its answer already, and a read through the
+// attempt does not make that right.
+//
+// CONTRACT X-11, P-1
+func TestATransactionPerRequest(t *testing.T) {
+	onPostgres(t, func(t *testing.T, db *gorm.DB) {
+		st := newStore(t, db)
+		past := func(ctx context.Context) *gorm.DB { return ctx.Value(requestTx{}).(*gorm.DB) }
+		for name, c := range map[string]struct {
+			unwritten core.Unwritten
+			writes    func(ctx context.Context) *gorm.DB
+			status    int
+			rows      int
+		}{
+			"told-of": {core.UnwrittenEvent, past, http.StatusCreated, 0},
+			"refused": {core.UnwrittenRefused, past, http.StatusInternalServerError, 0},
+			"mended":  {core.UnwrittenRefused, conn, http.StatusCreated, 1},
+		} {
+			t.Run(name, func(t *testing.T) {
+				unused := 0
+				observer := core.ObserverFunc(func(_ context.Context, e core.Event) {
+					if e.Kind == core.EventTransactionUnused {
+						unused++
+					}
+				})
+				module := try(core.New(core.Config{Store: st, Observer: observer,
+					Policy: core.Policy{Recovery: core.Rollback, Unwritten: c.unwritten}})).ok(t)
+				before := countEffects(t, db)
+				for range 2 {
+					own := opened(t, db) // and its COMMIT fails
+					w := serve(t, module, name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						ctx := context.WithValue(r.Context(), requestTx{}, own)
+						require.NoError(t, gormstore.Tx(ctx).Find(&[]effect{}).Error)
+						require.NoError(t, c.writes(ctx).Create(&effect{Name: "row"}).Error)
+						w.WriteHeader(http.StatusCreated)
+					}))
+					require.NoError(t, own.Rollback().Error)
+					require.Equal(t, c.status, w.Code, w.Body)
+					if c.status != http.StatusCreated {
+						require.Contains(t, w.Body.String(), `"code":"transaction_unused"`)
+						require.Empty(t, w.Header().Get("Idempotency-Result"))
+					}
+				}
+				require.Equal(t, before+c.rows, countEffects(t, db))
+				require.Equal(t, c.rows == 0, unused > 0)
+			})
+		}
+	})
 }

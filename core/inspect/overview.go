@@ -140,7 +140,7 @@ var named = []struct {
 	{core.EventSuspectedDuplicate, "commands came again under a new key"},
 	{core.EventNotAppliedRefused, "declarations of not applied did not count"},
 	{core.EventWriteRefused, "attempts had a statement that was refused"},
-	{core.EventTransactionUnused, "successes never used their transaction"},
+	{core.EventTransactionUnused, "successes wrote nothing through their transaction"},
 	{core.EventStatementFailed, "refusals had a statement that failed"},
 	{core.EventRouteUnknown, "times half-done operations of an unknown route were found"},
 	{core.EventSweepHeldUp, "times an open transaction held the sweeps up"},

@@ -98,7 +98,7 @@ var contract = []chapter{
 		{id: "X-9", says: "What a handler leaves behind, it leaves to nobody: unread rows are closed, and who reads on in them gets an " +
 			"error and no recorded success; a connection on which a setting may have stayed is closed; it does not weaken the commit."},
 		{id: "X-10", says: "Half-done operations are listed, parked after a bound, and settled."},
-		{id: "X-11", says: "A Rollback attempt that never asked for its transaction is an event."},
+		{id: "X-11", says: "A Rollback success whose transaction carried no write is an event, or what its policy says."},
 		{id: "X-12", says: "A request that was swapped or recycled ends like a panic; its client gets no success."},
 		{id: "X-13", says: "An app's function that panics or hangs ends neither the process nor the other loops of Run."},
 		{id: "X-14", says: "n calls are n + 1 commits; nothing leaves before what stands in front of it is durable."},

@@ -97,6 +97,7 @@ func Open(ctx context.Context, observers ...core.Observer) (_ *App, err error) {
 		Policy: core.Policy{
 			Lease: a.Settings.Lease, Deadline: a.Settings.Deadline, Retention: a.Settings.Retention,
 			MaxAttempts: a.Settings.Attempts, KeyFormat: format, KeyAge: a.Settings.KeyAge,
+			Unwritten: core.UnwrittenRefused, // each success of a Rollback route writes
 		},
 		SupervisorRoles: []core.IssuerRole{{Issuer: issuer, Role: shop.RoleOperator}},
 		Observer:        a.Observer,

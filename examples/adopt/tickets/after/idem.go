@@ -27,7 +27,7 @@ func newIdem(ctx context.Context, db *gorm.DB) (*core.Module, error) {
 		return nil, err
 	}
 	return core.New(core.Config{Store: store, Observer: observer, Owns: []string{"/v1/orders"}, Routes: core.Routes{
-		"POST /v1/orders": {Recovery: core.Rollback},
+		"POST /v1/orders": {Recovery: core.Rollback, Unwritten: core.UnwrittenRefused},
 	}})
 }
 

@@ -25,7 +25,7 @@ func newIdem(ctx context.Context) (*core.Module, error) {
 		return nil, err
 	}
 	return core.New(core.Config{Store: store, Observer: observer, Owns: []string{"/api/transfers"}, Routes: core.Routes{
-		"POST /api/transfers": {Recovery: core.Rollback},
+		"POST /api/transfers": {Recovery: core.Rollback, Unwritten: core.UnwrittenRefused},
 	}})
 }
 
