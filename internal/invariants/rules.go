@@ -60,7 +60,7 @@ var contract = []chapter{
 		{id: "H-6", says: "Members whose names fold together keep their order in the hash; parts of a multipart body are capped."},
 		{id: "H-7", says: "The host belongs to the command only if the policy names it."},
 		{id: "H-8", says: "Parameters of the media type (but for the boundary and UTF-8) and trailers belong to the command."},
-		{id: "H-9", says: "Reading a body takes memory as it arrives; hashing it takes time of the order of sorting."},
+		{id: "H-9", says: "Reading a body takes memory as it arrives; hashing it takes a few times that, and time of the order of sorting."},
 	}},
 	{"M. Repeats", []rule{
 		{id: "M-1", says: "Same key, other command: 409 key_reused."},

@@ -465,3 +465,14 @@ func namesFold(value any) bool {
 	}
 	return false
 }
+
+func BenchmarkHashManySmallMembers(b *testing.B) {
+	body := []byte("{" + strings.Repeat(`"b":1,"":2,`, 95_000) + `"a":3}`)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, ok := new(canonicalJSON).of(body); !ok {
+			b.Fatal("not valid")
+		}
+	}
+}
