@@ -9,8 +9,9 @@ import (
 
 // errAbandoned: a handler was still running when its framework gave its context to another request.
 var errAbandoned = errors.New("idem: the request was swapped under its handler: middleware runs the chain in another " +
-	"goroutine and abandons it, while the framework uses the context for the next request. Take that middleware away; the " +
-	"server's timeouts and Policy.Deadline bound a request")
+	"goroutine and abandons it, while the framework uses the context for the next request, or the handler runs another chain " +
+	"with a writer of its own (gin.Engine.HandleContext). Take that away; the server's timeouts and Policy.Deadline bound a " +
+	"request")
 
 // contextsInUse are the contexts of a framework that guarded requests use at the moment. Frameworks reuse contexts. If two
 // requests use one context, the first was abandoned while its handler was still running. The zero value is ready.
@@ -116,11 +117,18 @@ func sameMap(a, b http.Header) bool {
 	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
 }
 
-// abandon ends an attempt whose context was given to another request. It ends like an attempt that has panicked, and sends
-// no answer.
-func (a *Attempt) abandon() {
+// abandon ends an attempt whose context was given to another request, or whose answer was written past it. It ends like an
+// attempt that has panicked, and sends no answer. r is the request that is in the context now: if it is still the
+// attempt's, what was streamed is broken off.
+func (a *Attempt) abandon(r *http.Request) {
 	a.observe(Event{Kind: EventAbandoned, Err: errAbandoned})
-	a.capture.outer, a.capture.streaming = nobody{}, false
+	if a.capture.streaming {
+		if attemptFrom(r.Context()) == a {
+			a.capture.breakOff()
+		}
+		a.capture.streaming = false
+	}
+	a.capture.outer = nobody{}
 	a.end(true)
 }
 

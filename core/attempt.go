@@ -97,27 +97,32 @@ func (a *Attempt) Request() *http.Request { return a.request }
 
 // Capture returns the writer for the handler. It holds the answer back; the reply goes to w later.
 func (a *Attempt) Capture(w http.ResponseWriter) *Capture {
+	served := a.servedUntil()
 	a.capture = Capture{
-		outer: w, header: w.Header().Clone(), limit: int(a.route.MaxAnswer),
+		attempt: a, outer: w, header: w.Header().Clone(), limit: int(a.route.MaxAnswer), latest: sooner(served, a.ctx.deadline),
 		canStream: a.route.Recovery != Rollback, flushable: a.route.Streaming,
 		keyName: a.m.cfg.Header, key: a.admission.echo,
 	}
-	a.capture.foreign = misspelled(a.capture.header)
+	c := &a.capture
+	c.attempt, c.foreign = a, misspelled(c.header)
 	if a.steps != nil {
-		a.capture.durable = a.makeDurable
+		c.durable = a.makeDurable
 	}
-	if a.capture.canStream && !a.servedUntil().Before(a.ctx.deadline) {
-		a.capture.until = a.ctx.deadline
+	if c.canStream && a.request.ProtoAtLeast(1, 1) { // an answer of HTTP/1.0 ends where its connection ends
+		c.breaker = deadlinerOf(w)
 	}
-	return &a.capture
+	if c.latest.Equal(a.ctx.deadline) {
+		c.until = c.latest
+	}
+	return c
 }
 
-// servedUntil is when the server ends the answer by its WriteTimeout, at the latest; the attempt's deadline if it has none.
+// servedUntil is when the server ends the answer by its WriteTimeout, at the latest; zero if it has none.
 func (a *Attempt) servedUntil() time.Time {
-	if server, ok := a.request.Context().Value(http.ServerContextKey).(*http.Server); ok && server.WriteTimeout > 0 {
-		return a.begun.Add(server.WriteTimeout)
+	if timeout := writeTimeout(a.request); timeout > 0 {
+		return a.begun.Add(timeout)
 	}
-	return a.ctx.deadline
+	return time.Time{}
 }
 
 // Finish ends the attempt after its handler has returned: the answer is recorded, and only then returned to be sent
@@ -130,6 +135,7 @@ func (a *Attempt) Finish() *Reply {
 		return nil
 	}
 	reply.keyName, reply.key = a.m.cfg.Header, a.admission.echo
+	reply.within, reply.ends = a.route.Deadline, a.capture.ends
 	return reply
 }
 
@@ -228,6 +234,16 @@ func (a *Attempt) broken() (p *Problem) {
 	}
 	p.unknown = a.route.Recovery == Park
 	return p
+}
+
+// bypassed is the answer in place of one that did not come from the capture. The attempt ends like one that has panicked.
+func (a *Attempt) bypassed() *Reply {
+	p := NewProblem(CodeMisconfigured, "an answer was written past the attempt, and it is not sent: a handler must not run "+
+		"another chain that has a writer of its own, such as gin.Engine.HandleContext; call the other handler's function, or redirect")
+	p.unknown = a.route.Recovery == Park || a.steps != nil && a.steps.hasCommitted()
+	reply := a.refuse(p)
+	reply.keyName, reply.key, reply.within = a.m.cfg.Header, a.admission.echo, a.route.Deadline
+	return reply
 }
 
 func (a *Attempt) refuse(p *Problem) *Reply {

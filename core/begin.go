@@ -279,7 +279,7 @@ func (m *Module) refuseRepeat(r *http.Request, adm *admission, p *Problem) *Repl
 	}
 	m.observe(r.Context(), adm.refused(p.Code))
 	reply := m.refuse(r, p)
-	reply.keyName, reply.key = m.cfg.Header, adm.echo
+	reply.keyName, reply.key, reply.within = m.cfg.Header, adm.echo, adm.route.Deadline
 	return reply
 }
 
@@ -290,7 +290,7 @@ func (m *Module) replay(r *http.Request, adm *admission, rec *Record) *Reply {
 	m.observe(r.Context(), e)
 	return &Reply{
 		Status: rec.Answer.Status, Header: rec.Answer.Header, Body: rec.Answer.Body,
-		keyName: m.cfg.Header, key: adm.echo, result: resultReused, replay: true,
+		keyName: m.cfg.Header, key: adm.echo, result: resultReused, replay: true, within: adm.route.Deadline,
 	}
 }
 

@@ -50,24 +50,29 @@ var errAnswerTooLarge = errors.New("idem: the answer is above MaxAnswer; it will
 // middleware, and nothing needs to be restored after a panic. A Capture has no Unwrap method, so http.ResponseController
 // cannot bypass it.
 type Capture struct {
-	outer  http.ResponseWriter
-	header http.Header
-	status int
-	body   []byte
-	size   int
+	attempt *Attempt
+	outer   http.ResponseWriter
+	header  http.Header
+	status  int
+	body    []byte
+	size    int
 
 	limit      int
-	canStream  bool         // Park and Resume: an answer above the cap is sent at once
+	canStream  bool         // Park and Resume: an answer above the cap is sent at once, or without its body
 	flushable  bool         // the route allows streaming: Flush sends
+	breaker    deadliner    // by which an answer can be broken off; nil: nothing is sent before it is recorded
 	durable    func() error // Resume: makes durable what stands before the bytes that are sent next (X-14)
 	refused    error        // of durable, at a write: its bytes are lost, and the answer would have a hole
 	streaming  bool         // bytes have been sent
 	until      time.Time    // when streaming ends; zero if the server ends it earlier
+	latest     time.Time    // when it ends at the latest, whatever the handler sets
+	ends       time.Time    // when the handler wants writing to end; zero if it has not said so
 	unread     error        // streaming has ended then, because the client does not read
 	overflow   bool
 	rendering  bool // the handler has returned, and the app renders its error
+	bodiless   bool // the answer is above the cap, and could not be sent at once
 	unrendered bool
-	relayed    bool  // what was streamed begins with a problem of another service: see relaysUnfinished
+	relayed    bool  // what was streamed, or dropped, begins with a problem of another service: see relaysUnfinished
 	detached   bool  // the handler's request is not the attempt's: see Attempt.abandoned
 	answer     Reply // the result: see reply
 	problem    Code  // of the problem that has replaced the answer
@@ -158,7 +163,9 @@ func (c *Capture) Write(p []byte) (int, error) {
 	if c.streaming {
 		return c.send(p)
 	}
-	c.body = append(c.body, p...)
+	if !c.bodiless {
+		c.body = append(c.body, p...)
+	}
 	return len(p), nil
 }
 
@@ -170,33 +177,46 @@ func (c *Capture) WriteString(s string) (int, error) {
 	if c.streaming {
 		return c.send([]byte(s))
 	}
-	c.body = append(c.body, s...)
+	if !c.bodiless {
+		c.body = append(c.body, s...)
+	}
 	return len(s), nil
 }
 
-// grow makes room for n more bytes. Above the cap it begins to send the answer if the recovery allows that.
+// grow makes room for n more bytes. Above the cap it begins to send the answer if the recovery allows that. Where the answer
+// could not be broken off, it drops the body (R-4).
 func (c *Capture) grow(n int) error {
 	c.WriteHeader(http.StatusOK)
-	if c.status == http.StatusNoContent || c.status == http.StatusNotModified {
+	if c.bodyForbidden() {
 		return http.ErrBodyNotAllowed
 	}
 	fits := !c.streaming && !c.overflow && len(c.body)+n <= c.limit
-	if !fits && n > 0 && c.refused == nil {
+	if !fits && n > 0 && c.refused == nil && c.breaker != nil {
 		c.refused = c.makeDurable()
 	}
 	if c.refused != nil {
 		return c.refused
 	}
 	c.size += n
-	if fits || c.streaming {
+	if fits || c.streaming || c.bodiless {
 		return nil
 	}
 	c.overflow = true
-	if !c.canStream {
+	switch {
+	case !c.canStream:
 		c.body = nil
 		return errAnswerTooLarge
+	case c.breaker == nil:
+		c.relayed = relaysUnfinished(c.header, c.body)
+		c.body, c.bodiless = nil, true
+		return nil
 	}
 	return c.stream()
+}
+
+// bodyForbidden reports whether the answer is only its header. Such a one cannot be broken off once it has left.
+func (c *Capture) bodyForbidden() bool {
+	return c.status == http.StatusNoContent || c.status == http.StatusNotModified
 }
 
 // makeDurable makes durable what stands before the bytes that are sent next.
@@ -208,12 +228,11 @@ func (c *Capture) makeDurable() error {
 }
 
 // stream sends what was held back. Later writes go straight to the client. If the client does not read, they end with the
-// attempt's deadline: the handler does not see its context while it writes (R-4). Writers of middleware without Unwrap have
-// no deadline.
+// attempt's deadline: the handler does not see its context while it writes (R-4).
 func (c *Capture) stream() error {
 	c.streaming = true
-	if !c.until.IsZero() {
-		_ = http.NewResponseController(c.outer).SetWriteDeadline(c.until)
+	if until := sooner(c.until, c.ends); !until.IsZero() {
+		_ = c.breaker.SetWriteDeadline(until)
 	}
 	c.relayed = relaysUnfinished(c.header, c.body)
 	reply := c.reply()
@@ -239,9 +258,10 @@ func (c *Capture) noteUnread(err error) error {
 }
 
 // Flush does nothing, unless the route allows streaming: then it sends what was written, and later writes are sent at once
-// (R-4).
+// (R-4). It does nothing either where an answer that was not recorded could not be broken off: over HTTP/1.0, with a status
+// that has no body, and behind a writer that hides the server's.
 func (c *Capture) Flush() {
-	if !c.flushable || c.refused != nil {
+	if !c.flushable || c.refused != nil || c.breaker == nil || c.bodyForbidden() {
 		return
 	}
 	c.WriteHeader(http.StatusOK)
@@ -291,11 +311,17 @@ func (c *Capture) reply() *Reply {
 	c.begun.restore(c.header)
 	r.Header, r.Body = c.header, c.body
 	if c.streaming {
+		// With its length, a streamed answer is whole before it is recorded, and without chunks it ends with its connection.
 		r.Header = maps.Clone(c.header)
-	} else {
-		// The whole body is here, and net/http counts it. With a wrong count of the handler, net/http would break the answer
-		// off.
-		delete(r.Header, "Content-Length")
+		delete(r.Header, "Transfer-Encoding")
+		r.removed = append(r.removed, "Content-Length", "Transfer-Encoding") // of outer middleware
+	}
+	delete(r.Header, "Content-Length") // net/http counts
+	if c.bodiless {
+		for _, name := range late { // they describe the body
+			delete(r.Header, name)
+		}
+		r.Header["Connection"] = []string{"close"}
 	}
 	for _, name := range ours { // of the answer of a provider, say, that the handler passes on
 		delete(r.Header, name)
@@ -324,7 +350,7 @@ func (c *Capture) brokeOff() bool {
 		return false
 	}
 	announced, err := strconv.Atoi(length)
-	return err == nil && announced > c.size && c.status != http.StatusNoContent && c.status != http.StatusNotModified
+	return err == nil && announced > c.size && !c.bodyForbidden()
 }
 
 // relaysUnfinished reports whether the answer is the problem of another service, which has not finished (R-9).
@@ -340,13 +366,29 @@ func (c *Capture) replace(r *Reply) {
 	c.status, c.body, c.unrendered, c.begun, c.problem = r.Status, r.Body, false, beginning{}, r.problem
 }
 
-// breakOff breaks a streaming answer off, so that no client takes a part of it for the whole. This is needed because
-// Gin's recovery swallows [http.ErrAbortHandler], and compression removes the announced length (R-8). It does nothing if
-// the writer has no deadlines.
+// breakOff breaks a streaming answer off, so that no client takes a part of it for the whole. A panic would not do: Gin's
+// recovery swallows [http.ErrAbortHandler] (R-8).
 func (c *Capture) breakOff() {
 	if c.streaming {
-		_ = http.NewResponseController(c.outer).SetWriteDeadline(time.Unix(1, 0))
+		_ = c.breaker.SetWriteDeadline(time.Unix(1, 0))
 	}
+}
+
+// SetReadDeadline is that of the writer in front.
+func (c *Capture) SetReadDeadline(deadline time.Time) error {
+	return Beside{c.outer}.SetReadDeadline(deadline)
+}
+
+// EnableFullDuplex is that of the writer in front.
+func (c *Capture) EnableFullDuplex() error { return Beside{c.outer}.EnableFullDuplex() }
+
+// SetWriteDeadline is that of the writer in front, but not later than the attempt's deadline. An earlier one counts for the
+// answer as well.
+func (c *Capture) SetWriteDeadline(deadline time.Time) error {
+	if c.ends = deadline; deadline.IsZero() || deadline.After(c.latest) {
+		c.ends, deadline = time.Time{}, c.latest
+	}
+	return Beside{c.outer}.SetWriteDeadline(deadline)
 }
 
 // finalStatus is the status that the client sees. It is 200 if the handler wrote nothing, as in net/http. For an unrendered

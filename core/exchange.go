@@ -168,7 +168,7 @@ func (v *reservation) intercept(x Exchange, p Principal) error {
 	switch {
 	case x.Request() != request: // the context belongs to another request by now
 		if attempt != nil {
-			attempt.abandon()
+			attempt.abandon(x.Request())
 		}
 		return nil
 	case attempt != nil:
@@ -192,7 +192,7 @@ func (v *reservation) run(x Exchange, attempt *Attempt) error {
 		switch {
 		case returned:
 		case attempt.lost(x):
-			attempt.abandon()
+			attempt.abandon(x.Request())
 		default: // a panic, which continues after this function
 			x.SetRequest(request)
 			x.Leave(true)
@@ -203,7 +203,7 @@ func (v *reservation) run(x Exchange, attempt *Attempt) error {
 	err := x.Next()
 	if attempt.lost(x) {
 		returned = true
-		attempt.abandon()
+		attempt.abandon(x.Request())
 		return err
 	}
 	attempt.capture.rendering = true
@@ -217,7 +217,7 @@ func (v *reservation) run(x Exchange, attempt *Attempt) error {
 		return err // another request got the context while the answer was being recorded: a repeat gets the answer
 	}
 	if reply != nil {
-		_ = reply.WriteTo(outer) // an error means that the connection is broken: a repeat gets the recorded answer
+		_ = reply.SendTo(outer, request) // an error means that the connection is broken: a repeat gets the recorded answer
 	}
 	x.Sent(err)
 	return err

@@ -137,7 +137,11 @@ func (v *visit) refuse(r *http.Request, p *Problem) *Reply { return v.refuseBeca
 func (v *visit) refuseBecause(r *http.Request, p *Problem, reason error) *Reply {
 	v.m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: v.pattern, Recovery: v.recovery(),
 		Code: p.Code, Err: reason})
-	return v.m.refuse(r, p)
+	reply := v.m.refuse(r, p)
+	if v.route != nil {
+		reply.within = v.route.Deadline
+	}
+	return reply
 }
 
 // Admit is the key guard: after the checks of CheckRoles it takes the key, reads the body and hashes the command (O-1:

@@ -86,8 +86,19 @@ func newApp(t *testing.T, cfg core.Config, handler http.HandlerFunc) *app {
 	return a
 }
 
+// connected is a writer that can be broken off, as that of a server can.
+type connected struct{ http.ResponseWriter }
+
+func (c connected) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+func (c connected) SetWriteDeadline(deadline time.Time) error {
+	_ = http.NewResponseController(c.ResponseWriter).SetWriteDeadline(deadline) // a recorder has none
+	return nil
+}
+
 // serve is what an adapter does.
 func (a *app) serve(w http.ResponseWriter, r *http.Request, p core.Principal) {
+	w = connected{w}
 	if a.outer != nil {
 		a.outer(w.Header())
 	}

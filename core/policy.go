@@ -130,8 +130,9 @@ type Policy struct {
 	// not see. New refuses it on a route of another recovery.
 	Unwritten Unwritten
 	// Streaming lets a Park or Resume handler flush its answer before it is recorded. If it does, a repeat gets 409
-	// response_not_replayable with status and Location. Where recording then fails, the answer is broken off. New
-	// refuses it with Rollback.
+	// response_not_replayable with status and Location. Where recording then fails, the answer is broken off. Where
+	// that cannot be done, over HTTP/1.0 and behind a writer that hides the server's, nothing is streamed. New refuses it
+	// with Rollback.
 	Streaming bool
 }
 

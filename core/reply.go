@@ -1,9 +1,12 @@
 package core
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
+	"time"
 
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/wire"
 )
 
@@ -19,6 +22,9 @@ type Reply struct {
 	result  []string // Idempotency-Result
 	problem Code     // Idempotency-Problem
 	replay  bool
+
+	within time.Duration // how long the client may take to read it; 0: the default
+	ends   time.Time     // when the handler wants writing to end; zero if it has not said so
 }
 
 var (
@@ -42,6 +48,21 @@ func freed(r *Reply) *Reply {
 		r.result = resultNotApplied
 	}
 	return r
+}
+
+// SendTo is WriteTo for the answer to request. A client that does not read the answer ends it with the route's
+// Policy.Deadline, counted from now, or with the server's WriteTimeout if that is shorter. The server begins anew with
+// each request. Where no writer in w has deadlines, nothing ends it.
+func (r *Reply) SendTo(w http.ResponseWriter, request *http.Request) error {
+	within, timeout := cmp.Or(r.within, store.DefaultDeadline), writeTimeout(request)
+	ends := r.ends
+	if timeout <= 0 || timeout > within {
+		ends = sooner(time.Now().Add(within), ends)
+	}
+	if own := deadlinerOf(w); own != nil && !ends.IsZero() {
+		_ = own.SetWriteDeadline(ends)
+	}
+	return r.WriteTo(w)
 }
 
 // WriteTo sends the reply. An error comes from the connection. An answer is recorded before it is sent, so a repeat still

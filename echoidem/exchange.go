@@ -55,7 +55,10 @@ func (x *exchange) Overtaken() bool {
 
 func (x *exchange) Send(reply *core.Reply) { _ = send(x.c, reply) }
 
-func (x *exchange) Shut() { x.c.Response().Writer = &sealed{header: x.c.Response().Header().Clone()} }
+func (x *exchange) Shut() {
+	own := x.c.Response()
+	own.Writer = &sealed{Beside: core.Beside{Writer: own.Writer}, header: own.Header().Clone()}
+}
 
 func (x *exchange) Next() error { return x.next(x.c) }
 
@@ -95,6 +98,6 @@ func (x *exchange) Sent(err error) {
 
 // send sends reply instead of running the handler.
 func send(c echo.Context, reply *core.Reply) error {
-	_ = reply.WriteTo(c.Response()) // an error means that the connection is broken: nobody can be told
+	_ = reply.SendTo(c.Response(), c.Request()) // an error means that the connection is broken: nobody can be told
 	return nil
 }

@@ -68,6 +68,10 @@ func newVersion() (e echotest.Echo) {
 				own := c.(echoContext)
 				own.SetResponse(echo.NewResponse(w, own.Echo()))
 			},
+			Redispatch: func(a adaptertest.App, c adaptertest.Context, path string) {
+				c.Request().URL.Path = path
+				a.ServeHTTP(c.Writer(), c.Request())
+			},
 			Furnish: func(v1 adaptertest.Router) {
 				group := v1.(router).group
 				group.Static("/static", ".")

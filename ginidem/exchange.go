@@ -2,6 +2,7 @@ package ginidem
 
 import (
 	"net/http"
+	"reflect"
 
 	"github.com/gin-gonic/gin"
 
@@ -19,9 +20,11 @@ type exchange struct {
 	outer    gin.ResponseWriter // the writer from before it
 	written  bool               // it had an answer already
 	writer   writer             // the handlers'
-	errs     int                // how many errors c had before it
-	failed   bool               // the handlers have added an error
-	answered bool               // there is an answer; else outer middleware may render the error
+	below    reflect.Value      // the place of the server's writer in the engine's own; zero if it cannot be found
+	server   http.ResponseWriter
+	errs     int  // how many errors c had before it
+	failed   bool // the handlers have added an error
+	answered bool // there is an answer; else outer middleware may render the error
 }
 
 func (x *exchange) Pattern() string             { return pattern(x.c) }
@@ -82,6 +85,9 @@ func (x *exchange) Enter(capture *core.Capture) any {
 	x.written = x.outer.Written()
 	if own := ownWriter(x.outer); own != nil {
 		own.WriteHeader(http.StatusInternalServerError) // only remembered, until the answer replaces it
+		x.below = field(reflect.ValueOf(own), "ResponseWriter")
+		x.server, _ = reflect.TypeAssert[http.ResponseWriter](x.below)
+		x.below.Set(reflect.ValueOf(capture.Shield(x.server))) // HandleContext gives the engine's own to the handlers
 	}
 	return nil
 }
@@ -116,6 +122,9 @@ func plain(h, outer http.Header) {
 }
 
 func (x *exchange) Leave(panicked bool) {
+	if x.below.IsValid() {
+		x.below.Set(reflect.ValueOf(x.server))
+	}
 	x.c.Writer = x.outer
 	if panicked {
 		// Where Gin's recovery believes that the connection is broken, it sets no status. So one is set here: the client
@@ -140,6 +149,6 @@ func send(c *gin.Context, reply *core.Reply) {
 	if refusedAlready(c.Writer) {
 		return
 	}
-	_ = reply.WriteTo(c.Writer) // an error means that the connection is broken: nobody can be told
+	_ = reply.SendTo(c.Writer, c.Request) // an error means that the connection is broken: nobody can be told
 	c.Writer.WriteHeaderNow()
 }

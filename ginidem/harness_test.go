@@ -74,6 +74,10 @@ func newAdapter() (a adaptertest.Adapter) {
 			}), Value: "boom", Status: http.StatusBadGateway, Body: "boom"},
 			"aborted handler": {Recovery: recovery, Value: http.ErrAbortHandler, Status: http.StatusInternalServerError},
 		},
+		Redispatch: func(a adaptertest.App, c adaptertest.Context, path string) {
+			c.Request().URL.Path = path
+			a.(app).engine.HandleContext(c.(ginContext).c)
+		},
 		Methods:  []string{"PURGE", "LINK", "PROPFIND", "CONNECTED"}, // Gin takes none with small letters
 		Furnish:  func(v1 adaptertest.Router) { v1.(router).group.Static("/static", ".") },
 		Wildcard: "*rest",

@@ -95,11 +95,12 @@ var ginPath = reflect.TypeFor[gin.Context]().PkgPath()
 // replay would not have it.
 type sealed struct {
 	gin.ResponseWriter
+	core.Beside
 	header http.Header
 }
 
 func seal(w gin.ResponseWriter) *sealed {
-	return &sealed{ResponseWriter: w, header: w.Header().Clone()}
+	return &sealed{ResponseWriter: w, Beside: core.Beside{Writer: w}, header: w.Header().Clone()}
 }
 
 func (s *sealed) Header() http.Header                 { return s.header }

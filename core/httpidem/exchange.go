@@ -36,7 +36,7 @@ func (x *exchange) StatusOf(error) int { return 0 }
 
 func (x *exchange) Overtaken() bool { return false }
 
-func (x *exchange) Send(reply *core.Reply) { send(x.w, reply) }
+func (x *exchange) Send(reply *core.Reply) { send(x.w, x.r, reply) }
 
 func (x *exchange) Shut() {}
 
@@ -60,6 +60,6 @@ func (x *exchange) Leave(bool) {}
 func (x *exchange) Sent(error) {}
 
 // send sends reply instead of running the handler.
-func send(w http.ResponseWriter, reply *core.Reply) {
-	_ = reply.WriteTo(w) // an error means that the connection is broken: nobody can be told
+func send(w http.ResponseWriter, r *http.Request, reply *core.Reply) {
+	_ = reply.SendTo(w, r) // an error means that the connection is broken: nobody can be told
 }

@@ -14,7 +14,7 @@ import (
 func OperationHandler(idem *core.Module) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := authctx.FromContext(r.Context())
-		send(w, idem.ServeOperation(r, p, r.PathValue("id")))
+		send(w, r, idem.ServeOperation(r, p, r.PathValue("id")))
 	})
 }
 
@@ -25,7 +25,7 @@ func OperationHandler(idem *core.Module) http.Handler {
 func OwnOperationHandler(idem *core.Module) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := authctx.FromContext(r.Context())
-		send(w, idem.ServeOwnOperation(r, p))
+		send(w, r, idem.ServeOwnOperation(r, p))
 	})
 }
 
@@ -37,7 +37,7 @@ func OwnOperationHandler(idem *core.Module) http.Handler {
 func OperationsHandler(idem *core.Module) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := authctx.FromContext(r.Context())
-		send(w, idem.ServeOperations(r, p))
+		send(w, r, idem.ServeOperations(r, p))
 	})
 }
 
@@ -48,7 +48,7 @@ func OperationsHandler(idem *core.Module) http.Handler {
 func SettleHandler(idem *core.Module) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := authctx.FromContext(r.Context())
-		send(w, idem.ServeSettle(r, p, r.PathValue("id")))
+		send(w, r, idem.ServeSettle(r, p, r.PathValue("id")))
 	})
 }
 
@@ -59,6 +59,6 @@ func SettleHandler(idem *core.Module) http.Handler {
 func EraseHandler(idem *core.Module) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := authctx.FromContext(r.Context())
-		send(w, idem.ServeErase(r, p))
+		send(w, r, idem.ServeErase(r, p))
 	})
 }

@@ -54,7 +54,7 @@ func (x *exchange) Send(reply *core.Reply) { _ = send(x.c, reply) }
 // Shut seals Echo's own response, because the abandoned handler may have it.
 func (x *exchange) Shut() {
 	if own, err := echo.UnwrapResponse(x.c.Response()); err == nil {
-		own.ResponseWriter = &sealed{header: own.Header().Clone()}
+		own.ResponseWriter = &sealed{Beside: core.Beside{Writer: own.ResponseWriter}, header: own.Header().Clone()}
 	}
 }
 
@@ -97,6 +97,6 @@ func (x *exchange) Sent(err error) {
 
 // send sends reply instead of running the handler.
 func send(c *echo.Context, reply *core.Reply) error {
-	_ = reply.WriteTo(c.Response()) // an error means that the connection is broken: nobody can be told
+	_ = reply.SendTo(c.Response(), c.Request()) // an error means that the connection is broken: nobody can be told
 	return nil
 }

@@ -35,12 +35,15 @@ func lift(h http.Header) {
 
 // sealed is the writer after the answer is sent and recorded. What is written to it is dropped, because the replay would
 // not have it.
-type sealed struct{ header http.Header }
+type sealed struct {
+	core.Beside
+	header http.Header
+}
 
 // seal returns a committed response with the status, size and headers of sent. It drops what an error handler writes to
 // it although it is committed.
 func seal(sent http.ResponseWriter, e *echo.Echo) *echo.Response {
-	r := echo.NewResponse(&sealed{header: sent.Header().Clone()}, e.Logger)
+	r := echo.NewResponse(&sealed{Beside: core.Beside{Writer: sent}, header: sent.Header().Clone()}, e.Logger)
 	r.Committed = true
 	if own, err := echo.UnwrapResponse(sent); err == nil {
 		r.Status, r.Size, r.Committed = own.Status, own.Size, own.Committed

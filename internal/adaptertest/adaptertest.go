@@ -53,6 +53,8 @@ type Adapter struct {
 	Methods  []string                              // methods that nobody has heard of and that its router takes
 	// Replace puts a response of the framework around w in the place of the handler's.
 	Replace func(c Context, w http.ResponseWriter)
+	// Redispatch runs the chain of another path of app in the request of a handler.
+	Redispatch func(app App, c Context, path string)
 	// InFront puts middleware in front of the router of app, where its guards refuse.
 	InFront func(app App, m ...Middleware) http.Handler
 	// Furnish adds what is no route of the app: static files, handlers of unknown paths.
@@ -184,6 +186,10 @@ func Run(t *testing.T, a Adapter) {
 		{"compression", compression},
 		{"no way around the capture", noWayAround},
 		{"streaming", streaming}, {"writes inside steps", writesInsideSteps}, {"client that does not read", clientThatDoesNotRead},
+		{"streams that are not recorded", streamsThatAreNotRecorded}, {"flushed without a body", flushedWithoutABody},
+		{"answers that cannot break off", answersThatCannotBreakOff}, {"client without a window", clientWithoutAWindow},
+		{"answers have a deadline", answersHaveADeadline}, {"a deadline ends with its answer", deadlineEndsWithItsAnswer},
+		{"second chain", secondChain}, {"beside writing", besideWriting},
 		{"headers", headers}, {"headers in any spelling", spelledHeaders}, {"location in any spelling", spelledLocation},
 		{"informational", informational},
 		{"relay breaks off", relayBreaksOff},

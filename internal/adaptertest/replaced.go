@@ -100,6 +100,13 @@ func (w *zipWriter) Write(p []byte) (int, error) {
 	return w.gz.Write(p)
 }
 
+func (w *zipWriter) Flush() {
+	if w.gz != nil {
+		_ = w.gz.Flush()
+	}
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
+}
+
 // Outside of the guards, compression is each answer's own; inside, it is part of what is recorded. An answer that is too
 // short for it, or rendered past it, is plain, and says so.
 //

@@ -92,18 +92,23 @@ func (b slowBody) Read(p []byte) (int, error) {
 
 // slowClient writes a request by hand.
 type slowClient struct {
-	t    *testing.T
+	t    testing.TB
 	conn net.Conn
 }
 
 func dial(t *testing.T, address string) slowClient {
 	t.Helper()
+	c := slowClient{t, connect(t, address)}
+	c.send("POST /v1/pay HTTP/1.1\r\nHost: example\r\nConnection: close\r\n")
+	return c
+}
+
+func connect(t testing.TB, address string) net.Conn {
+	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	c := slowClient{t, conn}
-	c.send("POST /v1/pay HTTP/1.1\r\nHost: example\r\nConnection: close\r\n")
-	return c
+	return conn
 }
 
 func (c slowClient) send(text string) {

@@ -2,11 +2,13 @@ package interop_test
 
 import (
 	"compress/gzip"
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,6 +22,8 @@ import (
 
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/echoidem"
 	"github.com/auth19/idem/ginidem"
 )
@@ -169,5 +173,54 @@ func TestReplayedHeaders(t *testing.T) {
 	}
 	for _, name := range gone {
 		require.Empty(t, replay.Header().Get(name), name)
+	}
+}
+
+// forgetful is a store that loses every answer.
+type forgetful struct{ core.Store }
+
+func (forgetful) Complete(context.Context, store.Ticket, store.Completion) error {
+	return core.ErrStale
+}
+
+// The compression and the recovery that apps mount in front: an answer that left before it was recorded, and then was not,
+// breaks off for its client.
+//
+// CONTRACT
+func TestAStreamBehindCompressionBreaksOff(t *testing.T) {
+	idem, err := core.New(core.Config{Store: forgetful{memstore.New()}, Policy: core.Policy{Recovery: core.Park, Streaming: true}})
+	require.NoError(t, err)
+	pay := func(w http.ResponseWriter) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(long)))
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, long)
+		_ = http.NewResponseController(w).Flush()
+	}
+	r := gin.New()
+	r.Use(gin.RecoveryWithWriter(io.Discard), gingzip.Gzip(gingzip.DefaultCompression))
+	r.POST("/pay", ginidem.Bridge(func(*gin.Context) (authctx.Principal, error) { return authctx.User(shop, 17) }),
+		ginidem.Idempotent(idem), func(c *gin.Context) { pay(c.Writer) })
+	e := echo.New()
+	e.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true}), middleware.Gzip())
+	e.POST("/pay", func(c echo.Context) error { pay(c.Response()); return nil },
+		echoidem.Bridge(func(echo.Context) (authctx.Principal, error) { return authctx.User(shop, 17) }), echoidem.Idempotent(idem))
+	for name, app := range map[string]http.Handler{"gin": r, "echo": e} {
+		for _, encoding := range []string{"gzip", "identity"} {
+			t.Run(name+" "+encoding, func(t *testing.T) {
+				server := httptest.NewServer(app)
+				defer server.Close()
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/pay", http.NoBody)
+				require.NoError(t, err)
+				request.Header.Set("Idempotency-Key", name+encoding)
+				request.Header.Set("Accept-Encoding", encoding)
+				answer, err := server.Client().Do(request)
+				if err != nil {
+					return // not even a header
+				}
+				defer func() { _ = answer.Body.Close() }()
+				_, err = io.ReadAll(answer.Body)
+				require.Error(t, err)
+			})
+		}
 	}
 }

@@ -74,9 +74,9 @@ var contract = []chapter{
 	}},
 	{"R. Recording the answer", []rule{
 		{id: "R-1", says: "Recorded is what the client saw, rendered errors included."},
-		{id: "R-2", says: "The answer leaves only after it is recorded; in doubt 503 commit_unconfirmed."},
+		{id: "R-2", says: "The answer leaves only after it is recorded, or breaks off; in doubt 503 commit_unconfirmed."},
 		{id: "R-3", says: "Headers are recorded through an allowlist, in any spelling of the name."},
-		{id: "R-4", says: "Rollback sends no byte before COMMIT; elsewhere large answers are recorded in part."},
+		{id: "R-4", says: "Rollback sends no byte before COMMIT; elsewhere large answers are recorded in part. Nobody holds an answer for ever by not reading it."},
 		{id: "R-5", says: "Recording survives the client going away; the attempt has its own deadline."},
 		{id: "R-6", says: "Only proof that nothing was applied frees a key."},
 		{id: "R-7", says: "A proven 400 or 422 may have a shorter retention and no tombstone."},

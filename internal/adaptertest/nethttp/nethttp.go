@@ -73,6 +73,10 @@ func New(newRouter func() Router, methods []string, wildcard string, methodInPat
 		RecyclesNothing: true,
 
 		SeesChangedMethods: methodInPattern,
+		Redispatch: func(a adaptertest.App, c adaptertest.Context, path string) {
+			c.Request().URL.Path = path
+			a.ServeHTTP(c.Writer(), c.Request())
+		},
 	}
 }
 
