@@ -24,9 +24,9 @@ import (
 // the role lacks a right; a money table does not exist, or has no valid, non-partial, non-deferrable UNIQUE index over
 // operation_id, by the name that GORM gives it, and NOT NULL columns whose values are the same in every attempt: an index
 // with a time, a date, a default, a sequence or a generated column does not count. A default of operation_id counts as one
-// unless the model embeds [Once]. It writes a warning to db's Logger for a model whose hooks CreateOnce cannot undo outside
-// of the database, and for triggers that it may not undo. inbox.Inbox.Validate and journal.Journal.Validate check what
-// consumers and clients need in addition.
+// unless the model embeds [Once]. It tells [CreateOnce] which tables have triggers that run before a row is inserted, and
+// writes a warning to db's Logger for a model whose hooks CreateOnce cannot undo outside of the database.
+// inbox.Inbox.Validate and journal.Journal.Validate check what consumers and clients need in addition.
 func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 	d, err := txn.DialectOf(db.Dialector.Name())
 	if err != nil {
@@ -63,7 +63,7 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 				name, table = stmt.TableExpr.SQL, stmt.TableExpr.SQL
 			}
 		}
-		if err := warnOfEffects(ctx, db, look, table, stmt.Schema); err != nil {
+		if err := findEffects(ctx, db, look, table, stmt); err != nil {
 			errs = append(errs, err)
 		}
 		if err := secondLine(ctx, look, table, stmt.Schema); err != nil {
@@ -116,17 +116,15 @@ FROM pg_index i WHERE i.indrelid = to_regclass($1) AND i.indisunique`,
 FROM pragma_index_list(?1) l WHERE l."unique"`,
 }
 
-// warnOfEffects writes to db's Logger what belongs to the Create of a row, and CreateOnce cannot undo.
-func warnOfEffects(ctx context.Context, db *gorm.DB, look txn.Inspector, table string, model *schema.Schema) error {
-	const found = ". Where gormstore.CreateOnce finds the row, "
-	if model.BeforeCreate || model.BeforeSave {
-		db.Logger.Warn(ctx, "idem: gormstore.Audit: "+model.Name+" has BeforeCreate or BeforeSave"+found+
-			"what they did outside of the database (a mail, a call) is not undone")
+// findEffects tells [CreateOnce] of triggers, which no model shows. It writes to db's Logger what CreateOnce cannot undo.
+func findEffects(ctx context.Context, db *gorm.DB, look txn.Inspector, table string, model *gorm.Statement) error {
+	if model.Schema.BeforeCreate || model.Schema.BeforeSave {
+		db.Logger.Warn(ctx, "idem: gormstore.Audit: "+model.Schema.Name+" has BeforeCreate or BeforeSave. Where "+
+			"gormstore.CreateOnce finds the row, what they did outside of the database (a mail, a call) is not undone")
 	}
 	triggers, err := look.Texts(ctx, earlyTriggers[look.Statements.Dialect], table)
-	if len(triggers) > 0 {
-		db.Logger.Warn(ctx, "idem: gormstore.Audit: the table of "+model.Name+" has the triggers %q"+found+
-			"what they wrote elsewhere may stay: write it AFTER INSERT, FOR EACH ROW", triggers)
+	if guard, ok := db.Plugins[guardName].(*writeGuard); ok && len(triggers) > 0 {
+		guard.early.Store(model.Table, true)
 	}
 	return err
 }

@@ -106,7 +106,7 @@ var ErrOtherOperation = errors.New("idem: gormstore: another operation has creat
 // there, without associations. For that the Create is in a savepoint, or in a transaction where there is none. A model
 // without any of these is created by one statement. BeforeSave and BeforeCreate are called before it is known, and what they
 // do outside of the database (a mail, a call) cannot be undone; AfterCreate and AfterSave are not called then, if db has the
-// [WriteGuard]. What a trigger of the table writes elsewhere BEFORE INSERT may stay: write it AFTER INSERT, FOR EACH ROW.
+// [WriteGuard]. Of triggers that run before the row is inserted it knows what [Audit] has found.
 //
 // Errors: ErrOtherOperation; tx's context belongs to no attempt and to no message; any error of the database. After an error
 // of the database, PostgreSQL refuses further statements of the transaction, as usual.

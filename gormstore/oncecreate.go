@@ -121,6 +121,11 @@ func hasEffects(db *gorm.DB, s *schema.Schema) bool {
 			return true
 		}
 	}
+	if guard, ok := db.Plugins[guardName].(*writeGuard); ok {
+		if _, early := guard.early.Load(db.Statement.Table); early {
+			return true
+		}
+	}
 	return foreignCallbacks(db)
 }
 

@@ -229,11 +229,32 @@ func (m booked) repeat(t *testing.T, db *gorm.DB, module *core.Module, handle fu
 	require.Equal(t, given, other.row, "the row, and what is associated with it, are as they were")
 }
 
-// What a hook does outside of the database cannot be undone, nor what a trigger of a plain row does before it. The audit says
-// so.
+// A trigger takes the money before the row is inserted, and so also where it is not. No model shows it, but the audit sees it.
 //
 // CONTRACT D-1, D-2
-func TestAuditWarnsOfHooksAndTriggers(t *testing.T) {
+func TestTriggersThatRunBeforeARow(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
+		store := newStore(t, db)
+		require.NoError(t, db.AutoMigrate(&account{}, &charge{}))
+		const take = "BEGIN UPDATE accounts SET balance = balance - 5; "
+		if db.Name() == "postgres" {
+			execute(t, db, "CREATE FUNCTION take() RETURNS trigger LANGUAGE plpgsql AS '"+take+"RETURN NEW; END'",
+				"CREATE TRIGGER early BEFORE INSERT OR UPDATE ON charges FOR EACH ROW EXECUTE FUNCTION take()")
+		} else {
+			execute(t, db, "CREATE TRIGGER early INSERT ON charges "+take+"END")
+		}
+		require.NoError(t, gormstore.Audit(t.Context(), db, &charge{}))
+		early := booked{"trigger", func(r string) any { return &charge{Reference: r} },
+			func(tx *gorm.DB, row any) (bool, error) { return gormstore.CreateOnce(tx, row.(*charge)) }}
+		early.repeat(t, db, newModule(t, store, core.Policy{Recovery: core.Rollback}), gormstore.Tx)
+		early.repeat(t, db, newModule(t, store, core.Policy{Recovery: core.Park}), db.WithContext)
+	})
+}
+
+// What a hook does outside of the database cannot be undone, and the audit says so.
+//
+// CONTRACT D-1, D-2
+func TestAuditWarnsOfHooks(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
 		newStore(t, db)
 		require.NoError(t, db.AutoMigrate(&paidAfter{}, &paidBefore{}))
@@ -243,19 +264,6 @@ func TestAuditWarnsOfHooksAndTriggers(t *testing.T) {
 		require.Empty(t, said.String(), "its hook is not called")
 		require.NoError(t, gormstore.Audit(t.Context(), logged, &paidBefore{}))
 		require.Contains(t, said.String(), "paidBefore has BeforeCreate or BeforeSave")
-
-		triggers := []string{"CREATE TRIGGER late AFTER INSERT ON paid_afters BEGIN SELECT 1; END",
-			"CREATE TRIGGER other BEFORE UPDATE ON paid_afters BEGIN SELECT 1; END",
-			"CREATE TRIGGER early BEFORE INSERT ON paid_afters BEGIN SELECT 1; END"}
-		if db.Name() == "postgres" {
-			triggers = []string{"CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
-				"CREATE TRIGGER late AFTER INSERT ON paid_afters FOR EACH ROW EXECUTE FUNCTION nothing()",
-				"CREATE TRIGGER other BEFORE UPDATE ON paid_afters FOR EACH ROW EXECUTE FUNCTION nothing()",
-				"CREATE TRIGGER early BEFORE INSERT OR UPDATE ON paid_afters FOR EACH ROW EXECUTE FUNCTION nothing()"}
-		}
-		execute(t, db, triggers...)
-		require.NoError(t, gormstore.Audit(t.Context(), logged, &paidAfter{}))
-		require.Contains(t, said.String(), `the table of paidAfter has the triggers ["early"]. Where`)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"gorm.io/gorm"
@@ -38,15 +39,17 @@ const guardName = "idem:write_guard"
 // It does not see: a write without the handler's context (db.Create instead of db.WithContext(ctx).Create); a write past
 // GORM; what views, operators, casts and triggers do; a function that is called in attribute notation, SELECT (row).book
 // or SELECT (7).book instead of book(7); a function of the app that has the name of a known one.
-func WriteGuard() gorm.Plugin { return writeGuard{} }
+func WriteGuard() gorm.Plugin { return &writeGuard{} }
 
-type writeGuard struct{}
+type writeGuard struct {
+	early sync.Map // the tables of which Audit has found triggers that run before a row is inserted
+}
 
 // Name implements [gorm.Plugin].
-func (writeGuard) Name() string { return guardName }
+func (*writeGuard) Name() string { return guardName }
 
 // Initialize implements [gorm.Plugin].
-func (writeGuard) Initialize(db *gorm.DB) error {
+func (*writeGuard) Initialize(db *gorm.DB) error {
 	// A write is refused before everything else: GORM first opens a transaction of its own, and that takes a connection. A read
 	// is looked at as late as possible, when it is sent: other plugins may have changed its text.
 	cb := db.Callback()
