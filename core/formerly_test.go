@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,24 @@ func TestOperationsOfAnUnknownRoute(t *testing.T) {
 		old.runFor(time.Hour) // it knows the route, and its time is over
 		require.Len(t, old.of(core.EventUnknown), 2)
 		require.Empty(t, old.of(core.EventRouteUnknown))
+	})
+	inBubble(t, "are not given to the reconciler: it may be another service's", func(t *testing.T) {
+		st := memstore.New()
+		newApp(t, core.Config{Store: st}, status(http.StatusBadGateway)).post("k-1", `{}`)
+		time.Sleep(store.DefaultDeadline)
+		second := func(formerly ...string) *app {
+			return newApp(t, core.Config{Store: st, Routes: core.Routes{"POST /v2/payouts": {Recovery: core.Park, Formerly: formerly}},
+				Reconcile: func(context.Context, core.Record) (*core.Decision, error) {
+					return &core.Decision{Who: "the other service", Why: "our provider does not know it"}, nil
+				}}, nil)
+		}
+		other := second()
+		other.runFor(2 * time.Hour)
+		require.Equal(t, store.Unknown, find(t, st, "k-1").State())
+		require.NotEmpty(t, other.of(core.EventRouteUnknown))
+		require.Equal(t, core.Park, other.of(core.EventRouteUnknown)[0].Recovery)
+		second(pattern).runFor(time.Minute)
+		require.Equal(t, store.Free, find(t, st, "k-1").State(), "it is this service's own")
 	})
 	inBubble(t, "a route that names its former pattern goes on with them, by its own policy", func(t *testing.T) {
 		const days = 7 * 24 * time.Hour

@@ -75,7 +75,7 @@ type Config struct {
 	// Resume, if set, lets Run continue Resume operations whose attempt was lost: see [Resumer]. Without it, only the
 	// client's next repeat continues them.
 	Resume Resumer
-	// Reconcile, if set, is called by Run for every unknown operation: see [Reconciler].
+	// Reconcile, if set, is called by Run for every unknown operation of a route of the table: see [Reconciler].
 	Reconcile Reconciler
 	// Observer, if set, gets all events: see [Event] and [Tracer]. [Observers] combines several observers.
 	Observer Observer
@@ -123,7 +123,7 @@ type Module struct {
 	undeclared atomic.Pointer[[]string]
 	calls      callNames // for Operator.Find
 
-	strangers map[routeKey]time.Time // when Run last told of the operations of an unknown route
+	strangers sync.Map // stranger -> time.Time: when Run last told of its operations
 
 	resuming, reconciling isolation // the operations that Config.Resume and Config.Reconcile are working on
 }
@@ -143,8 +143,7 @@ func New(cfg Config) (*Module, error) {
 	cfg.SweepBatch = cmp.Or(cfg.SweepBatch, defaultSweepBatch)
 	cfg.ProblemBase = cmp.Or(cfg.ProblemBase, cfg.defaultBase())
 
-	m := &Module{cfg: cfg, asking: make(chan struct{}, 1), service: cfg.Scoping.service(),
-		strangers: map[routeKey]time.Time{}}
+	m := &Module{cfg: cfg, asking: make(chan struct{}, 1), service: cfg.Scoping.service()}
 	m.tracer, _ = cfg.Observer.(Tracer)
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -377,8 +376,8 @@ func (m *Module) policyOf(method, pattern string) (policy Policy, known bool) {
 }
 
 // KnowsRoute reports whether a route is in this release's table, or a route of the table names its pattern in
-// Policy.Formerly. Without a table all routes are known. Operations of another route are neither continued nor given up
-//
+// Policy.Formerly. Without a table all routes are known. Operations of another route are neither continued nor given up,
+// and Config.Reconcile is not asked for them.
 func (m *Module) KnowsRoute(method, pattern string) bool {
 	_, known := m.policyOf(method, pattern)
 	return known

@@ -68,9 +68,9 @@ const (
 	// EventSweepHeldUp: for a quarter of an hour or longer, an open transaction has blocked a part of the sweeps. It is sent
 	// once an hour; Err says how long the transaction has been open.
 	EventSweepHeldUp EventKind = "sweep_held_up"
-	// EventRouteUnknown: half-done operations belong to a route that is neither in the table nor a former pattern of one, so
-	// this release neither continues them nor gives them up: Route, Count. It is sent once an hour for each route
-	// (Policy.Formerly, X-10).
+	// EventRouteUnknown: half-done or unknown operations belong to a route that is neither in the table nor a former pattern of
+	// one, so this release neither continues them nor gives them up, and asks no Reconcile for them: Route, Recovery, Count. It
+	// is sent once an hour for each route (Policy.Formerly, X-10).
 	EventRouteUnknown EventKind = "route_unknown"
 	// EventLongSegment: a segment of a Resume attempt was open for more than a third of the attempt's deadline: Err. Its
 	// transaction holds locks and a connection, and what it has written can still be lost.

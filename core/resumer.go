@@ -31,8 +31,8 @@ func (m *Module) resume(ctx context.Context) {
 		return
 	}
 	q := store.Query{Resumable: true, Within: m.service, Limit: m.cfg.SweepBatch}
-	unknown := map[routeKey]int{}
-	defer func() { m.tellUnknown(ctx, unknown) }()
+	strangers := map[stranger]int{}
+	defer func() { m.tellStrangers(ctx, strangers) }()
 	for ctx.Err() == nil {
 		lost, err := m.cfg.Store.List(ctx, q)
 		if err != nil {
@@ -47,7 +47,7 @@ func (m *Module) resume(ctx context.Context) {
 			policy, known := m.policyOf(rec.Method, rec.Route)
 			if !known {
 				if rec.HalfDone() {
-					unknown[routeKey{rec.Method, rec.Route}]++
+					strangers[strangerOf(rec)]++
 				}
 				continue
 			}
@@ -96,17 +96,26 @@ func (m *Module) resumeOne(ctx context.Context, rec Record, policy Policy) error
 	return attempt.runResumer(m.cfg.Resume, rec)
 }
 
-// unknownEvery is how often the half-done operations of a route that this release does not know are an event, at most.
-const unknownEvery = time.Hour
+// stranger is a route that this release does not know: another service's, or one that has changed its pattern.
+type stranger struct {
+	routeKey
+	recovery Recovery
+}
 
-// tellUnknown sends the events of the half-done operations of unknown routes: nobody goes on with them here. They may be
-// another service's, or a route has changed its pattern.
-func (m *Module) tellUnknown(ctx context.Context, unknown map[routeKey]int) {
-	for r, n := range unknown {
-		if now := time.Now(); now.Sub(m.strangers[r]) >= unknownEvery {
-			m.strangers[r] = now
-			m.observe(ctx, Event{Kind: EventRouteUnknown, Method: r.method, Route: r.pattern, Recovery: Resume, Count: n})
+func strangerOf(rec Record) stranger { return stranger{routeKey{rec.Method, rec.Route}, rec.Recovery} }
+
+// strangersEvery is how often the operations of a stranger are an event, at most.
+const strangersEvery = time.Hour
+
+// tellStrangers sends the events of operations that nobody goes on with here.
+func (m *Module) tellStrangers(ctx context.Context, strangers map[stranger]int) {
+	for s, n := range strangers {
+		now := time.Now()
+		if last, told := m.strangers.Load(s); told && now.Sub(last.(time.Time)) < strangersEvery {
+			continue
 		}
+		m.strangers.Store(s, now)
+		m.observe(ctx, Event{Kind: EventRouteUnknown, Method: s.method, Route: s.pattern, Recovery: s.recovery, Count: n})
 	}
 }
 

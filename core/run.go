@@ -168,11 +168,13 @@ func (m *Module) releaseOrphans(ctx context.Context) {
 // own operation is blocked.
 type Reconciler func(ctx context.Context, operation Record) (*Decision, error)
 
-// reconcile calls Config.Reconcile for every unknown operation.
+// reconcile calls Config.Reconcile for every unknown operation of a known route.
 func (m *Module) reconcile(ctx context.Context) {
 	if m.cfg.Reconcile == nil {
 		return
 	}
+	strangers := map[stranger]int{}
+	defer func() { m.tellStrangers(ctx, strangers) }()
 	q := store.Query{Unknown: true, Within: m.service, Limit: m.cfg.SweepBatch}
 	for ctx.Err() == nil {
 		records, err := m.cfg.Store.List(ctx, q)
@@ -184,6 +186,10 @@ func (m *Module) reconcile(ctx context.Context) {
 			q.After = rec.Place()
 			if rec.Now.Before(rec.Deadline) {
 				continue // its handler may still be running
+			}
+			if !m.KnowsRoute(rec.Method, rec.Route) {
+				strangers[strangerOf(rec)]++ // its provider may be another service's
+				continue
 			}
 			err := m.ask(ctx, rec)
 			// These are no failures: usually another instance has settled the operation.

@@ -142,7 +142,7 @@ var named = []struct {
 	{core.EventWriteRefused, "attempts had a statement that was refused"},
 	{core.EventTransactionUnused, "successes wrote nothing through their transaction"},
 	{core.EventStatementFailed, "refusals had a statement that failed"},
-	{core.EventRouteUnknown, "times half-done operations of an unknown route were found"},
+	{core.EventRouteUnknown, "times operations of an unknown route were found"},
 	{core.EventSweepHeldUp, "times an open transaction held the sweeps up"},
 	{core.EventWouldReplay, "repeats ran in shadow that would have got the recorded answer"},
 	{core.EventWouldRefuse, "requests ran in shadow that would have been refused"},
