@@ -166,8 +166,8 @@ func New(cfg Config) (*Module, error) {
 		for _, err := range append(filled.check("", cfg.Store), own.unused(filled)...) {
 			bad("Policy: %w", err)
 		}
-	case own.Recovery != 0 || own.Formerly != nil || own.Exempt != "" || own.Roles != nil || own.Review != nil || own.Streaming ||
-		!own.ShadowUntil.IsZero():
+	case own.Recovery != 0 || own.Formerly != nil || own.Exempt != "" || own.Roles != nil || own.Review != nil ||
+		own.Streaming || !own.ShadowUntil.IsZero():
 		bad("Policy: with Routes the module's own policy only fills in numbers; set Recovery, Roles, Exempt, Review, " +
 			"ShadowUntil and Streaming on each route, and Formerly")
 	default:

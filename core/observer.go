@@ -27,7 +27,7 @@ type EventKind string
 const (
 	EventClaimed    EventKind = "claimed"     // an attempt begins
 	EventCompleted  EventKind = "completed"   // its answer is recorded: Status
-	EventFreed      EventKind = "freed"       // it ended with proof that nothing was applied; the key is free: Status; Err if it was late
+	EventFreed      EventKind = "freed"       // it ended with proof that nothing was applied; the key is free: Status; Err: late
 	EventRolledBack EventKind = "rolled_back" // a Rollback attempt was undone, the key is free: Status, or Err
 	EventYielded    EventKind = "yielded"     // a Resume attempt ended early; the next repeat continues: Status, or Err
 	EventReplayed   EventKind = "replayed"    // a repeat got the recorded answer: Status
@@ -58,7 +58,8 @@ const (
 	EventOverdue EventKind = "overdue"
 	// EventTransactionUnused: a Rollback handler has succeeded, and its transaction carried no write: Status. If the handler
 	// writes rows outside the transaction, a failed attempt does not undo them, and the next attempt writes them again. With
-	// [UnwrittenRefused] the attempt is rolled back; with [UnwrittenAllowed] there is no event. Count is the number of such attempts on this route in this process.
+	// [UnwrittenRefused] the attempt is rolled back; with [UnwrittenAllowed] there is no event. Count is the number of
+	// such attempts on this route in this process.
 	EventTransactionUnused EventKind = "transaction_unused"
 	// EventStatementFailed: a handler has answered 4xx although a statement of it had failed, and no savepoint has undone that:
 	// Status, and Err with the class of the statement's error, never its text. A constraint that stands for a refusal is
@@ -93,8 +94,8 @@ const (
 func (k EventKind) IsWarning() bool {
 	switch k {
 	case EventLeaseLost, EventUnknown, EventStale, EventUnconfirmed, EventNotAppliedRefused, EventClockSkew, EventFailed,
-		EventOverdue, EventTransactionUnused, EventStatementFailed, EventSweepHeldUp, EventRouteUnknown, EventLongSegment, EventAbandoned,
-		EventWriteRefused, EventSuspectedDuplicate, EventWouldReplay, EventWouldRefuse, EventShadowed:
+		EventOverdue, EventTransactionUnused, EventStatementFailed, EventSweepHeldUp, EventRouteUnknown, EventLongSegment,
+		EventAbandoned, EventWriteRefused, EventSuspectedDuplicate, EventWouldReplay, EventWouldRefuse, EventShadowed:
 		return true
 	}
 	return false

@@ -115,7 +115,8 @@ func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply 
 
 // showOperation answers with a record, if the principal may see it (O-3).
 func (m *Module) showOperation(ctx context.Context, r *http.Request, p Principal, rec Record) *Reply {
-	if policy, _ := m.policyOf(rec.Method, rec.Route); !m.operates(p, rec) && (!p.HasAnyRole(policy.Roles...) || !policy.reviewed(ctx, p, &rec)) {
+	policy, _ := m.policyOf(rec.Method, rec.Route)
+	if !m.operates(p, rec) && (!p.HasAnyRole(policy.Roles...) || !policy.reviewed(ctx, p, &rec)) {
 		return m.refuse(r, NewProblem(CodeForbidden, "the caller may not see this operation (any more)"))
 	}
 	if !m.operates(p, rec) {

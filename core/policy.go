@@ -73,7 +73,8 @@ type Policy struct {
 	// (M-2). New refuses it with [IETF].
 	Wait time.Duration
 	// MaxAttempts is how many attempts a Resume operation may have, those of repeats and of Run together: 1 to 1000, default
-	// 10. New refuses it on a route of another recovery. After the last one it is parked: it is unknown, and a reconciler or an operator settles it.
+	// 10. New refuses it on a route of another recovery. After the last one it is parked: it is unknown, and a reconciler or an
+	// operator settles it.
 	MaxAttempts int
 	// ResumeFor is how long after its first attempt a Resume operation may be continued: 1 min to 30 days, default 24 h.
 	// After that the operation is parked, even if it had fewer attempts. Do not make it longer than the providers
@@ -96,8 +97,8 @@ type Policy struct {
 	// KeyFormat is AnyKey (default), UUIDKey or TimedKey (K-3, T-6).
 	KeyFormat KeyFormat
 	// KeyAge is how old a timed key may be at its first request, by the store's clock and by this process's: at least 1 min,
-	// default 24 h. New refuses it on a route without TimedKey. A key that is older and has no record is refused with 409 key_too_old.
-	// Retention must be at least KeyAge + 2 * Config.MaxClockSkew + 5 min + Deadline; Tombstone and InvalidRetention are not
+	// default 24 h. New refuses it on a route without TimedKey. A key that is older and has no record is refused with 409
+	// key_too_old. Retention must be at least KeyAge + 2 * Config.MaxClockSkew + 5 min + Deadline; Tombstone and InvalidRetention are not
 	// used. If routes have different ages, the records of all of them stay as long as the longest age requires.
 	//
 	// Keys that were made before KeyAge was raised are judged by the earlier age. When you raise it, or leave TimedKey, do
@@ -144,7 +145,7 @@ type Unwritten uint8
 // What may become of it.
 const (
 	UnwrittenEvent   Unwritten = iota + 1 // it is recorded, and EventTransactionUnused tells of it; the default
-	UnwrittenAllowed                      // it is recorded: the handler may have nothing to do, as a cancel of what is cancelled
+	UnwrittenAllowed                      // it is recorded: there may be nothing to do, as in a cancel of what is cancelled
 	UnwrittenRefused                      // it is rolled back, and its client gets 500 transaction_unused; the key is free
 )
 
@@ -359,7 +360,8 @@ func (t Routes) compile(own Policy, store Store, inherited []error) (routes, for
 		for _, pattern := range policy.Formerly {
 			was := routeKey{method, pattern}
 			if _, taken := t[method+" "+pattern]; taken {
-				errs = append(errs, fmt.Errorf("Routes[%q]: Formerly: %q is the pattern of a route of this table; remove it", name, pattern))
+				errs = append(errs, fmt.Errorf("Routes[%q]: Formerly: %q is the pattern of a route of this table; remove it", name,
+					pattern))
 			} else if former[was] != nil {
 				errs = append(errs, fmt.Errorf("Routes: Formerly: %q is named twice; it was one route", method+" "+pattern))
 			}

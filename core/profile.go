@@ -71,8 +71,8 @@ func (m *Module) checkProfile() error {
 	var errs []error
 	for _, r := range m.allRoutes() {
 		if m.cfg.Profile == IETF && r.guarded() && r.Wait > 0 {
-			errs = append(errs, fmt.Errorf("%s: Wait: the draft asks for an error while the first request is running; leave Wait out, "+
-				"or use core.AUTH19", r.field()))
+			errs = append(errs, fmt.Errorf("%s: Wait: the draft asks for an error while the first request is running; leave "+
+				"Wait out, or use core.AUTH19", r.field()))
 		}
 	}
 	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })

@@ -248,8 +248,8 @@ func clientGoesAway(t *testing.T, a Adapter) {
 	require.Equal(t, "paid", again.Body)
 }
 
-// A success whose transaction carried no write is told of, once for each route at full volume, or refused: its rows are not in
-// it. A read does not silence that.
+// A success whose transaction carried no write is told of, once for each route at full volume, or refused: its rows are not
+// in it. A read does not silence that.
 //
 // CONTRACT X-11
 func transactionWithoutAWrite(t *testing.T, a Adapter) {
@@ -286,7 +286,7 @@ func transactionWithoutAWrite(t *testing.T, a Adapter) {
 			return gormstore.Tx(ctx).Transaction(func(tx *gorm.DB) error { return read(tx.Statement.Context) })
 		}},
 		"/written":           {0, http.StatusCreated, 0, 0, run(insert)},
-		"/written/in/a/with": {0, http.StatusCreated, 0, 0, run("WITH x(n) AS (SELECT 1) " + "INSERT INTO unwritten SELECT n FROM x")},
+		"/written/in/a/with": {0, http.StatusCreated, 0, 0, run("WITH x(n) AS (SELECT 1) INSERT INTO unwritten SELECT n FROM x")},
 		"/written/by/sql": {0, http.StatusCreated, 0, 0, func(ctx context.Context) error {
 			tx, _ := gormstore.SQLTx(ctx)
 			_, err := tx.ExecContext(ctx, insert)

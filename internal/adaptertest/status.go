@@ -27,6 +27,7 @@ func statusThatIsNone(t *testing.T, a Adapter) {
 		return
 	}
 	app, a := Careless(a, 0)
-	Guarded(t, a, app, core.Config{}).Handle(http.MethodPost, "/pay", a.Handler(func(Context) error { return errors.New("declined") }))
+	declined := a.Handler(func(Context) error { return errors.New("declined") })
+	Guarded(t, a, app, core.Config{}).Handle(http.MethodPost, "/pay", declined)
 	require.NoError(t, Serve(t, app).Do(Call{Key: "key-1"}).Err)
 }

@@ -39,7 +39,8 @@ const (
 	endUnknown               // outcome_unknown; an owner that wakes up late may still record an answer
 )
 
-// suspicion is an in_flight after an outcome_unknown. It is right only where the owner of the unknown attempt has freed the key.
+// suspicion is an in_flight after an outcome_unknown. It is right only if the owner of the unknown attempt has freed the
+// key.
 type suspicion struct {
 	intent intent
 	text   string
@@ -163,8 +164,8 @@ func (c *count) hear(before memory, i intent, own bool, a Answer) (contradiction
 	return ""
 }
 
-// unlessFreed is a contradiction unless the attempt itself has said that it has freed the key: an owner that wakes up late may
-// prove that nothing was applied.
+// unlessFreed is a contradiction unless the attempt itself has said that it has freed the key: an owner that wakes up late
+// may prove that nothing was applied.
 const unlessFreed = "the outcome was unknown before, and its owner has not freed the key"
 
 // resolve finds the suspicions that no attempt's word explains.

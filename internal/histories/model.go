@@ -324,8 +324,8 @@ func replay(m move, s state) []state {
 
 // busy is a refusal because an attempt is running (M-2), of whatever command: others see which one only when the claim
 // has committed, in Rollback together with the rest. A key that is too old is never claimed, but a request that is about to
-// be refused holds its lock for a moment, and the lock is checked first (T-6). A repeat that meets an owner which wakes up late
-// while it frees an unknown key is told so, too: it has lost its claim, and the next one wins.
+// be refused holds its lock for a moment, and the lock is checked first (T-6). A repeat that meets an owner which wakes up
+// late while it frees an unknown key is told so, too: it has lost its claim, and the next one wins.
 func busy(m move, s state) []state {
 	if s.is != store.Running && (s.is != store.Free || !s.old && m.call >= s.freed) {
 		return illegal
