@@ -134,7 +134,11 @@ func CreateOnce[T any, P interface {
 		return false, err
 	}
 	var existing T
-	err = tx.Set(onSource, true).Unscoped().Where(where).Take(&existing).Error // a row that is soft-deleted counts too
+	there := tx.Set(onSource, true).Unscoped().Where(where) // a row that is soft-deleted counts too
+	if tx.Name() == txn.Postgres.Name {
+		there = there.Where(txn.TakesWrites) // in Park it may go over another connection than the INSERT
+	}
+	err = there.Take(&existing).Error
 	switch {
 	case errors.Is(err, gorm.ErrRecordNotFound):
 		return false, ErrOtherOperation // another UNIQUE constraint of the table was violated

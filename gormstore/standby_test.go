@@ -18,7 +18,9 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/idemtest"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -101,6 +103,10 @@ func TestNoQuestionIsAnsweredByAStandby(t *testing.T) {
 	processed := message()
 	require.NoError(t, newInbox(t, h.primary, stockInbox).Process(t.Context(), processed, func(*gorm.DB) error { return nil }))
 
+	inAttempt := idemtest.Context(t.Context(), idemtest.Config{Principal: alice, Key: "k-1"})
+	booked := charge{Reference: "o-7", Amount: 5}
+	require.NoError(t, err2(gormstore.CreateOnce(h.primary.WithContext(inAttempt), &booked)))
+
 	ctx := t.Context()
 	told := func(answer any, err error) (string, error) { return fmt.Sprint(answer), err }
 	states := func(recs []store.Record, err error) (string, error) {
@@ -173,6 +179,11 @@ func TestNoQuestionIsAnsweredByAStandby(t *testing.T) {
 			pending, err := intents.Pending(ctx, "", 10)
 			return fmt.Sprint(len(pending)), err
 		},
+		"second line": func() (string, error) {
+			row := charge{Reference: "o-7"}
+			created, err := gormstore.CreateOnce(h.db.WithContext(inAttempt), &row)
+			return fmt.Sprint(created, row.Amount), err
+		},
 		"message": func() (string, error) { return "", box.Process(ctx, processed, never(t)) },
 	}
 	for name, ask := range questions {
@@ -183,12 +194,15 @@ func TestNoQuestionIsAnsweredByAStandby(t *testing.T) {
 			want := try(ask()).ok(t)
 			for from := range h.dials.Load() {
 				h.plan(func(dial int64) bool { return dial == from+1 })
-				require.Equal(t, want, try(ask()).ok(t), "connection %d leads to the standby", from+1)
+				got, err := ask()
+				if name == "second line" && err != nil { // the app's own statement, which its handler may repeat
+					requireNoWrites(t, err)
+				} else {
+					require.Equal(t, want, try(got, err).ok(t), "connection %d leads to the standby", from+1)
+				}
 				h.plan(func(dial int64) bool { return dial > from })
-				_, err := ask()
-				require.Error(t, err, "all connections behind %d lead there", from)
-				unavailable := strings.Contains(err.Error(), "takes no writes") || strings.Contains(err.Error(), "25006")
-				require.True(t, unavailable, "%v", err)
+				_, err = ask()
+				requireNoWrites(t, err, "all connections behind %d lead there", from)
 			}
 		})
 	}
@@ -196,6 +210,12 @@ func TestNoQuestionIsAnsweredByAStandby(t *testing.T) {
 	h.plan(func(int64) bool { return false })
 	require.NoError(t, box.Process(ctx, processed, never(t)))
 	require.EqualValues(t, 1, h.dials.Load(), "a duplicate: the row and its standby are asked over one connection")
+}
+
+func requireNoWrites(t *testing.T, err error, why ...any) {
+	t.Helper()
+	require.Error(t, err, why...)
+	require.True(t, strings.Contains(err.Error(), "takes no writes") || strings.Contains(err.Error(), "25006"), "%v", err)
 }
 
 // What an operation has done is asked of the primary before the next attempt goes on, whichever connection of that attempt

@@ -62,8 +62,9 @@ func (o *takeover) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQu
 	}
 }
 
-// A second delivery finds the marker, and the second try of an answer that of the first one, on a primary that dies then. The
-// server that has taken over does not say that its standby has them: it may never have got them.
+// The second try of an answer finds the first one's on a primary that dies then. The server that has taken over does not say
+// that its standby has it: it may never have got it. A second delivery that finds the marker asks over the same connection, and
+// so never another server.
 //
 // CONTRACT F-2, Q-1, X-4
 func TestWhatWasSeenIsConfirmedThere(t *testing.T) {
@@ -86,7 +87,11 @@ func TestWhatWasSeenIsConfirmedThere(t *testing.T) {
 	} {
 		o.over.Store(false)
 		require.NoError(t, twice(o.primary), name)
-		require.ErrorIs(t, twice(o.moving), gormstore.ErrAnotherServer, name)
+		if err := twice(o.moving); name == "a message" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorIs(t, err, gormstore.ErrAnotherServer, name)
+		}
 		require.True(t, o.over.Load(), name)
 	}
 }

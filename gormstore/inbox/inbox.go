@@ -180,7 +180,7 @@ func (i *Inbox) handledBy(m Message) error {
 // After an error nothing of the message is stored, with two exceptions. [store.ErrUnconfirmed]: the connection was lost
 // during COMMIT. [ErrUnknown]: fn has ended the transaction itself. After [ErrReused], [ErrTooOld], [ErrUnknown] and
 // [ErrInvalid], another delivery would end in the same way. After any other error give the message back: the next
-// delivery finds the marker, or not. Other errors: [ErrBusy]; store.ErrClock; [ErrTwoHandlers]; [ErrTwoMessages]; that of fn;
+// delivery finds the marker, or not. Other errors: [ErrBusy]; store.ErrClock; [ErrTwoHandlers]; [ErrTwoMessages]; fn's;
 // store.ErrRetryable if a statement of fn met a conflict, even if fn swallowed the error; store.ErrAborted if a statement
 // failed on PostgreSQL and fn returned nil (on SQLite the rest commits); those of [Inbox.Validate]; errors of the database.
 // After a panic of fn the message is rolled back, and the panic continues.
@@ -215,7 +215,7 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 	} else {
 		err = i.process(handlers, mk, fn)
 	}
-	if !errors.Is(err, errDuplicate) {
+	if !errors.As(err, &duplicate{}) {
 		return err
 	}
 	if i.cfg.Duplicate != nil {

@@ -53,14 +53,19 @@ func (m marker) args() []any {
 	return append(m.key(), m.payload[:], m.published, m.keep.Microseconds())
 }
 
-// errDuplicate is the error of a delivery whose message was processed before.
-var errDuplicate = errors.New("idem: inbox: the message has been processed before")
+// duplicate is the error of a delivery whose message was processed before. started is when the server was started on which
+// the marker was seen; zero: there is no synchronous standby.
+type duplicate struct{ started time.Time }
 
-// compare returns the error of a delivery whose message was processed before, with a payload of this hash.
-func (m marker) compare(hash []byte) error {
+// Error implements error.
+func (duplicate) Error() string { return "idem: inbox: the message has been processed before" }
+
+// compare returns the error of a delivery whose message was processed before, with a payload of this hash, as a server says
+// that was started then.
+func (m marker) compare(hash []byte, started time.Time) error {
 	switch {
 	case bytes.Equal(hash, m.payload[:]):
-		return errDuplicate
+		return duplicate{started}
 	case bytes.Equal(hash, unknownPayload[:]):
 		return ErrUnknown
 	}

@@ -68,9 +68,10 @@ func (i *Inbox) beginMessage(ctx context.Context, m marker) (*txn.Tx, error) {
 		if err == nil {
 			err = i.mark(ctx, own, m)
 		}
-		if errors.Is(err, errDuplicate) {
+		var before duplicate
+		if errors.As(err, &before) {
 			// Its marker can be visible before the standby has it, and a broker never delivers an acknowledged message again (F-2).
-			err = cmp.Or(d.ConfirmOn(ctx, own), err)
+			err = cmp.Or(d.ConfirmOn(ctx, own, before.started), err)
 		}
 		if err == nil && d.Dialect == txn.SQLite {
 			_, err = own.ExecContext(ctx, txn.SetSavepoint) // see txn.Tx.StillOpen
@@ -99,14 +100,15 @@ func (i *Inbox) markPostgres(ctx context.Context, q txn.Querier, m marker) error
 		var lock sql.NullBool
 		var late, trusted txn.Flag
 		var hash []byte
-		err := i.db.QueryRow(ctx, q, mark, args...).Scan(&lock, m.made, &late, &trusted, &hash)
+		var started txn.Instant
+		err := i.db.QueryRow(ctx, q, mark, args...).Scan(&lock, m.made, &late, &trusted, &hash, &started)
 		switch {
 		case err != nil:
 			return err
 		case !m.made.IsZero():
 			return nil
 		case hash != nil:
-			return m.compare(hash)
+			return m.compare(hash, started.Time)
 		case !lock.Bool:
 			return ErrBusy
 		case !bool(trusted):
@@ -132,7 +134,7 @@ func (i *Inbox) markSQLite(ctx context.Context, q txn.Querier, m marker) error {
 	case err != nil:
 		return err
 	}
-	return m.compare(hash)
+	return m.compare(hash, time.Time{})
 }
 
 // window is what the database's clock may show now.

@@ -46,7 +46,8 @@ func (j *Journal) Plan(tx *gorm.DB, intent string) error {
 // outcome. The client must not end the intent itself: set idemclient.Config.CallerEnds. If several callers end an intent
 // at once, one commits; the others get ErrNotPending, and must roll back.
 //
-// Errors: [ErrNotPending]; store.ErrClock, see [MaxClockSkew]; tx is not a transaction; [gormstore.ErrOutsideTransaction]; [ErrOtherDatabase]; the database's.
+// Errors: [ErrNotPending]; store.ErrClock, see [MaxClockSkew]; tx is not a transaction; [gormstore.ErrOutsideTransaction];
+// [ErrOtherDatabase]; the database's.
 func (j *Journal) Done(tx *gorm.DB, intent string) error {
 	ended, err := j.execIn(tx, doneIntent, j.inWindow(intent)...)
 	if err == nil && ended == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// The bounds of the time by which the database's clock and this process's may be apart, as of core.Config.MaxClockSkew (T-5).
+// How far the database's clock and this process's may be apart, as core.Config.MaxClockSkew (T-5).
 const (
 	DefaultClockSkew = time.Hour
 	minClockSkew     = time.Minute

@@ -27,7 +27,7 @@ func SQLState(err error) string {
 // IsConflict reports a failure that another try of the same transaction may not have: serialization, deadlock.
 func IsConflict(err error) bool { return strings.HasPrefix(SQLState(err), "40") }
 
-// noWritesError says that nothing can be written on a server, and so it is not believed either (F-8). A standby may be behind.
+// noWritesError says that nothing can be written on a server, and so it is not believed either: it may be behind (F-8).
 type noWritesError string
 
 // Error implements error.

@@ -24,15 +24,16 @@ func (d *Database) Confirm(ctx context.Context, started time.Time) error {
 	})
 }
 
-// ConfirmOn ends the transaction on a connection, and returns when the synchronous standby has everything that it has seen.
-func (d *Database) ConfirmOn(ctx context.Context, own *sql.Conn) error {
+// ConfirmOn is Confirm over the connection that was read over, whose transaction it ends. Behind a pooler, the next server may
+// be another one nevertheless.
+func (d *Database) ConfirmOn(ctx context.Context, own *sql.Conn, started time.Time) error {
 	if d.Dialect == SQLite {
 		return nil
 	}
 	if _, err := own.ExecContext(ctx, "ROLLBACK"); err != nil {
 		return err
 	}
-	return d.confirmOn(ctx, own, time.Time{})
+	return d.confirmOn(ctx, own, started)
 }
 
 // confirmOn is Confirm over one connection.

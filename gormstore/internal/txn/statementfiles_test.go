@@ -129,7 +129,7 @@ func TestStatementsOfPostgreSQLAgree(t *testing.T) {
 	require.NoError(t, err)
 	mark := strings.Join(strings.Fields(texts[begun]), " ")
 	completes := strings.Join(strings.Fields(texts["complete"]), " ")
-	which := strings.TrimPrefix(strings.Join(strings.Fields(texts["whichDatabase"]), " "), "SELECT answer.* FROM (SELECT ")
+	which, _, _ := strings.Cut(strings.Join(strings.Fields(texts["whichDatabase"]), " "), ") AS answer")
 	phrases := []struct {
 		text string
 		in   []Statement
@@ -152,7 +152,7 @@ func TestStatementsOfPostgreSQLAgree(t *testing.T) {
 			"r.method, r.route, r.hash_version, r.command_hash, r.created_at, r.lease_until, r.deadline_at, r.expires_at, " +
 			"r.purge_at, r.status, r.partial, r.answer_encoding, r.headers, r.body, r.attempts, r.timed, r.traceparent",
 			[]Statement{"claimKey", "lookFirst", "look", "find", List}},
-		{which[:strings.Index(which, ") AS answer")], []Statement{"planIntent", "doneIntent"}},
+		{strings.TrimPrefix(which, "SELECT answer.* FROM (SELECT "), []Statement{"planIntent", "doneIntent"}},
 	}
 	for _, phrase := range phrases {
 		for _, name := range phrase.in {

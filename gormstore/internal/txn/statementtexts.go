@@ -15,7 +15,7 @@ import (
 // that they can be read, explained and tried there. The two databases have files of their own, although many statements
 // differ in a few words only: a statement that is put together from words cannot be read. TestStatementsAgree compares what
 // several statements must have in common. Only one thing is inserted, the schema of PostgreSQL's tables, which the files
-// write as psql does, :"schema"; and one is put around those that only read: see onlyFromWriter. Both once, for all statements.
+// write as psql does, :"schema". It is put in once, for all statements. And those that only read get onlyFromWriter.
 //
 //go:embed statements
 var statementFiles embed.FS
@@ -82,12 +82,14 @@ const (
 	noWrites        = "the server is a standby in recovery, or read-only: it takes no writes"
 )
 
-// onlyFromWriter puts around a question that it fails where nothing may be written, whatever it would find: a standby that is
-// behind answers as well, without the steps, the intent or the marker that the primary has (F-8). PostgreSQL judges this once,
-// before it reads the first row.
+// TakesWrites is a condition on PostgreSQL that fails where nothing may be written, whatever a question would find. A standby
+// that is behind answers as well, without the steps, the intent or the marker that the primary has (F-8). It is judged once,
+// before the first row is read.
+const TakesWrites = "CAST(CASE " + readOnlySetting + " WHEN 'off' THEN 'true' ELSE '" + noWrites + "' END AS boolean)"
+
+// onlyFromWriter puts the condition around a question.
 func onlyFromWriter(question string) string {
-	return "SELECT answer.* FROM (" + question + ") AS answer\nWHERE CAST(CASE " + readOnlySetting +
-		" WHEN 'off' THEN 'true' ELSE '" + noWrites + "' END AS boolean)"
+	return "SELECT answer.* FROM (" + question + ") AS answer\nWHERE " + TakesWrites
 }
 
 // turnedRound makes of list the list of the newest.

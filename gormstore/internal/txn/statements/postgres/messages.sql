@@ -12,8 +12,9 @@
 -- publisher whose clock is ahead cannot outlive it.
 --
 -- The row that comes back is: lock (NULL: not tried), when the marker was made (NULL: it was not), too old, inside the window,
--- and the payload's hash of the marker that was there. With the lock, a message that is fresh, and a marker neither made nor
--- visible, the marker was committed after the statement's snapshot: ask again.
+-- the payload's hash of the marker that was there, and when the server was started (NULL without such a marker or without a
+-- synchronous standby). With the lock, a message that is fresh, and a marker neither made nor visible, the marker was committed
+-- after the statement's snapshot: ask again.
 WITH there AS MATERIALIZED (
 	SELECT m.payload_hash FROM :"schema".processed_message m
 	WHERE m.consumer_group = $1::text AND m.source = $2::text AND m.message_id = $3::text
@@ -37,7 +38,9 @@ WITH there AS MATERIALIZED (
 	FROM message m WHERE m.lock AND NOT m.too_old AND m.trusted
 	ON CONFLICT (consumer_group, source, message_id) DO NOTHING RETURNING processed_at
 )
-SELECT m.lock, won.processed_at, m.too_old, m.trusted, there.payload_hash
+SELECT m.lock, won.processed_at, m.too_old, m.trusted, there.payload_hash,
+	CASE WHEN there.payload_hash IS NOT NULL AND pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN pg_catalog.pg_postmaster_start_time() END
 FROM message m LEFT JOIN won ON true LEFT JOIN there ON true;
 
 -- name: payloadHash
