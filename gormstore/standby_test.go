@@ -83,7 +83,8 @@ func TestNoQuestionIsAnsweredByAStandby(t *testing.T) {
 	box, intents := newInbox(t, h.db, stockInbox), newJournal(t, h.db)
 	require.NoError(t, errors.Join(app.Validate(t.Context()), box.Validate(t.Context()), intents.Validate(t.Context())))
 
-	done, open, lapsed, held := retained(command(store.Park)), command(store.Park), command(store.Resume), command(store.Rollback)
+	done, open := retained(command(store.Park)), command(store.Park)
+	lapsed, held := command(store.Resume), command(store.Rollback)
 	counted := command(store.Park)
 	counted.Counted, open.Scope = true, store.Scope{7}
 	ticket := answered(t, on, done)

@@ -62,9 +62,9 @@ func (o *takeover) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQu
 	}
 }
 
-// The second try of an answer finds the first one's on a primary that dies then. The server that has taken over does not say
-// that its standby has it: it may never have got it. A second delivery that finds the marker asks over the same connection, and
-// so never another server.
+// The second try of an answer finds the first one's on a primary that dies then. The server that has taken over does not
+// say that its standby has it: it may never have got it. A second delivery that finds the marker asks over the same
+// connection, and so never another server.
 //
 // CONTRACT F-2, Q-1, X-4
 func TestWhatWasSeenIsConfirmedThere(t *testing.T) {

@@ -48,8 +48,8 @@ func withWrongClock(t *testing.T, run func(t *testing.T, db *gorm.DB, ahead func
 
 const days = 24 * time.Hour
 
-// How old an intent is that was first sent by a wrong clock could never be known, and one that was ended by it would be swept
-// at once, and get another key: nothing begins or ends then.
+// How old an intent is that was first sent by a wrong clock could never be known, and one that was ended by it would be
+// swept at once, and get another key: nothing begins or ends then.
 //
 // CONTRACT T-5, C-1
 func TestIntentsWithAWrongClock(t *testing.T) {
@@ -108,8 +108,8 @@ func TestIntentsOfAClockThatHasGoneBack(t *testing.T) {
 	})
 }
 
-// A marker that is made by a clock that is behind is swept before its time, and a message that is too old by one that is ahead
-// raises the floor for good. So the message is handed back. One that was processed before is a duplicate whatever the clock.
+// A marker that is made by a clock that is behind is swept before its time, and a message that is too old by one that is
+// ahead raises the floor for good. So the message is handed back. One that was processed before is a duplicate whatever the clock.
 //
 // CONTRACT T-5, Q-1, Q-3
 func TestMessagesWithAWrongClock(t *testing.T) {

@@ -68,8 +68,7 @@ func (i *Inbox) beginMessage(ctx context.Context, m marker) (*txn.Tx, error) {
 		if err == nil {
 			err = i.mark(ctx, own, m)
 		}
-		var before duplicate
-		if errors.As(err, &before) {
+		if before, ok := errors.AsType[duplicate](err); ok {
 			// Its marker can be visible before the standby has it, and a broker never delivers an acknowledged message again (F-2).
 			err = cmp.Or(d.ConfirmOn(ctx, own, before.started), err)
 		}

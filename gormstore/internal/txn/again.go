@@ -33,8 +33,8 @@ func again(ctx context.Context, most time.Duration, fn func(try int) (done bool)
 	}
 }
 
-// otherServers is how often fn of Retry is run again because the server took no writes. Each time a connection is closed (see
-// giveBack): where there is no other server, all requests open connections.
+// otherServers is how often fn of Retry is run again because the server took no writes. Each time a connection is closed
+// (see giveBack): where there is no other server, all requests open connections.
 const otherServers = 2
 
 // Retry runs fn again after a serialization failure or a deadlock, and over another connection where the server took no

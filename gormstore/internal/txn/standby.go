@@ -24,8 +24,8 @@ func (d *Database) Confirm(ctx context.Context, started time.Time) error {
 	})
 }
 
-// ConfirmOn is Confirm over the connection that was read over, whose transaction it ends. Behind a pooler, the next server may
-// be another one nevertheless.
+// ConfirmOn is Confirm over the connection that was read over, whose transaction it ends. Behind a pooler, the next server
+// may be another one nevertheless.
 func (d *Database) ConfirmOn(ctx context.Context, own *sql.Conn, started time.Time) error {
 	if d.Dialect == SQLite {
 		return nil

@@ -82,9 +82,9 @@ const (
 	noWrites        = "the server is a standby in recovery, or read-only: it takes no writes"
 )
 
-// TakesWrites is a condition on PostgreSQL that fails where nothing may be written, whatever a question would find. A standby
-// that is behind answers as well, without the steps, the intent or the marker that the primary has (F-8). It is judged once,
-// before the first row is read.
+// TakesWrites is a condition on PostgreSQL that fails where nothing may be written, whatever a question would find. A
+// standby that is behind answers as well, without the steps, the intent or the marker that the primary has (F-8). It is
+// judged once, before the first row is read.
 const TakesWrites = "CAST(CASE " + readOnlySetting + " WHEN 'off' THEN 'true' ELSE '" + noWrites + "' END AS boolean)"
 
 // onlyFromWriter puts the condition around a question.
