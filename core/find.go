@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ type Finding struct {
 	// calls whose keys these were, besides those of steps.
 	Compared bool
 	Calls    []string
-	// Whole: all open operations were compared. It is false if there are more than are compared at a time.
+	// Whole: all open operations were compared. It is false if there are more than are compared at a time, or in its time.
 	Whole bool
 }
 
@@ -37,7 +38,13 @@ const minShort = 8
 // beginning, and also the short form of lists ("01234567…89abcdef"); a reference (see [Reference]); the key by which a
 // provider knows a call, as 64 digits or as a UUID. Such a key is computed for each call of an open operation. The names of
 // its steps are known; call is the name of another call, "" for the names that this process has seen so far.
+//
+// The error is a *[Problem] (CodeBadRequest) if no call can have that name: it is above 255 bytes, or no text. If ctx is
+// cancelled, the search ends.
 func (o *Operator) Find(ctx context.Context, text, call string) (f Finding, err error) {
+	if len(call) > maxStepName || !isText(call) {
+		return f, NewProblem(CodeBadRequest, fmt.Sprintf("the name of a call is text of at most %d bytes", maxStepName))
+	}
 	ctx, cancel := context.WithTimeout(ctx, 2*o.module.cfg.ClaimTimeout)
 	defer cancel()
 	text, f.Whole = strings.TrimSpace(text), true
@@ -108,6 +115,12 @@ func (o *Operator) findCall(ctx context.Context, key, call string, f *Finding) (
 	is := func(k DerivedKey) bool { return write(k) == key }
 	compared := map[ID]bool{}
 	for _, s := range steps {
+		if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) { // what was compared until then is of use
+			f.Whole = false
+			return slices.Compact(ids), nil
+		} else if err != nil {
+			return nil, err
+		}
 		compared[s.ID] = true
 		made := slices.ContainsFunc(names, func(name string) bool {
 			return is(s.ID.DeriveCall(name)) || is(s.ID.DeriveStep(name)) ||
@@ -194,7 +207,7 @@ func (c *callNames) note(name string) {
 	_, known := c.seen[name]
 	full := len(c.seen) >= maxCallNames
 	c.mu.RUnlock()
-	if known || full || !utf8.ValidString(name) {
+	if known || full || len(name) > maxStepName || !utf8.ValidString(name) {
 		return
 	}
 	c.mu.Lock()

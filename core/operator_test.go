@@ -2,8 +2,10 @@ package core_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -208,4 +210,48 @@ func TestSettlementOfAnAttemptThatNobodySees(t *testing.T) {
 		requireProblem(t, a.serveSettle(operator, idOf("k-1"), free), http.StatusConflict, core.CodeNotSettleable)
 		require.Equal(t, 1, a.ran())
 	})
+}
+
+// leftStore is a store whose reader leaves while it is asked.
+type leftStore struct {
+	*memstore.Store
+	leave context.CancelFunc
+}
+
+func (s *leftStore) OpenSteps(context.Context, []byte, int) ([]store.OpenStep, error) {
+	if s.leave != nil {
+		s.leave()
+	}
+	steps := make([]store.OpenStep, 1000)
+	for i := range steps {
+		steps[i] = store.OpenStep{ID: core.ID{1, byte(i >> 8), byte(i)}, Step: "charge"}
+	}
+	return steps, nil
+}
+
+// A search costs what it must, and nothing once nobody waits for it.
+//
+// CONTRACT S-5, X-13
+func TestSearchThatNobodyWaitsFor(t *testing.T) {
+	st := &leftStore{Store: memstore.New()}
+	a := newApp(t, core.Config{Store: st, OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}}}, created)
+	operator, problem := a.module.Operator(httptest.NewRequest(http.MethodGet, "/", nil),
+		core.Principal{Issuer: alice.Issuer, Subject: "olga", Roles: []string{"operator"}})
+	require.Nil(t, problem)
+	text := core.ID{9}.String()
+
+	for _, call := range []string{strings.Repeat("x", core.MaxStepName+1), strings.Repeat("x", 1<<20), "\xff", "a\x00"} {
+		_, err := operator.Find(t.Context(), text, call)
+		refused, ok := errors.AsType[*core.Problem](err)
+		require.True(t, ok, "%v", err)
+		require.Equal(t, core.CodeBadRequest, refused.Code)
+	}
+	found, err := operator.Find(t.Context(), text, strings.Repeat("x", core.MaxStepName))
+	require.NoError(t, err)
+	require.True(t, found.Whole)
+
+	ctx, leave := context.WithCancel(t.Context())
+	st.leave = leave
+	_, err = operator.Find(ctx, text, "charge")
+	require.ErrorIs(t, err, context.Canceled)
 }

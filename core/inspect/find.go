@@ -43,6 +43,10 @@ func (v *visit) find() error {
 		return v.fail(http.StatusBadRequest, "The form could not be read", "Send it again.")
 	}
 	form, page := v.r.PostForm, v.newFind()
+	if tooLong(form) {
+		page.Form = "text"
+		return v.foundNothing(http.StatusBadRequest, page, fieldTooLong)
+	}
 	switch {
 	case form.Has("key"):
 		page.Form, page.Wrong = "key", "subject"
@@ -72,10 +76,14 @@ func (v *visit) findByText(form url.Values, page findPage) error {
 		return v.foundNothing(http.StatusBadRequest, page, "Type what you have of the operation.")
 	}
 	found, err := v.operator.Find(v.r.Context(), page.ID, page.Call)
-	if err != nil {
+	problem, refused := errors.AsType[*core.Problem](err)
+	switch {
+	case refused:
+		page.Wrong = "call"
+		return v.foundNothing(http.StatusBadRequest, page, "No call can have this name: "+problem.Detail+".")
+	case err != nil:
 		return err
-	}
-	if len(found.As) == 0 {
+	case len(found.As) == 0:
 		return v.foundNothing(http.StatusBadRequest, page, "This can be nothing that an operation is known by: it is too long, "+
 			"or it has characters that cannot be printed.")
 	}

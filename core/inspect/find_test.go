@@ -192,3 +192,34 @@ func TestPagesTellOfTheirErrors(t *testing.T) {
 	require.Contains(t, failed[0].Err.Error(), "/idem/operations/"+id.String())
 	require.Contains(t, failed[0].Who, "olga")
 }
+
+// No field of a search costs more than a name can: a long one is refused before anything is looked for.
+//
+// CONTRACT S-5
+func TestFieldsThatAreTooLong(t *testing.T) {
+	d := newDesk(t)
+	id := d.unknown("k-1", customer)
+	long := strings.Repeat("x", 60_000)
+	p := d.look(id.DeriveCall("payout").String(), long[:256])
+	require.Equal(t, http.StatusBadRequest, p.Code)
+	require.Contains(t, p.text, "at most 255 bytes")
+	for _, form := range []url.Values{
+		{"id": {long}}, {"id": {id.DeriveCall("payout").String()}, "call": {long}}, {"subject": {long}}, {"subject": {"s"}, "issuer": {long}}, {"subject": {"s"}, "tenant": {long}},
+		{"subject": {"s"}, "client": {long}}, {"subject": {"s"}, "route": {"POST " + long}}, {"subject": {"s"}, "from": {long}},
+		{"key": {long}, "issuer": {"i"}, "subject": {"s"}}, {"key": {"k"}, "issuer": {long}, "subject": {"s"}},
+	} {
+		p := d.ask(http.MethodPost, "/idem/find", form)
+		require.Equal(t, http.StatusBadRequest, p.Code, p.text)
+		require.NotContains(t, p.html, long)
+	}
+	for _, field := range []string{"state", "route", "from", "until", "caller", "order", "after"} {
+		p := d.get("/idem/operations?" + url.Values{field: {long}}.Encode())
+		require.Equal(t, http.StatusBadRequest, p.Code, field)
+		require.NotContains(t, p.html, long)
+	}
+	for _, field := range []string{"call", "inside"} {
+		p := d.get("/idem/operations/" + id.String() + "?" + url.Values{"call": {"payout"}, field: {long}}.Encode())
+		require.Equal(t, http.StatusBadRequest, p.Code, field)
+		require.NotContains(t, p.html, long)
+	}
+}

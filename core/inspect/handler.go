@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/auth19/idem/core"
@@ -24,6 +26,20 @@ var assets embed.FS
 
 // maxForm is the most that a form may send, in bytes: the answer of a settlement with room for its escapes.
 const maxForm = 1 << 20
+
+// maxField is how many bytes a field of a search or a filter may have.
+const maxField = 1 << 10
+
+const fieldTooLong = "A field is longer than anything that an operation is known by."
+
+func tooLong(form url.Values) bool {
+	for _, values := range form {
+		if slices.ContainsFunc(values, func(value string) bool { return len(value) > maxField }) {
+			return true
+		}
+	}
+	return false
+}
 
 func newHandler(cfg Config, settle settleRoute) http.Handler {
 	h := &handler{cfg, settle}
@@ -106,6 +122,10 @@ func (h *handler) visited(serve func(v *visit) error) http.Handler {
 			return
 		default:
 			_ = v.fail(problem.Status, "The pages are mounted wrongly", problem.Detail)
+			return
+		}
+		if tooLong(r.URL.Query()) {
+			_ = v.fail(http.StatusBadRequest, "The address is too long", fieldTooLong)
 			return
 		}
 		if err := serve(v); err != nil {
