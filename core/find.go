@@ -82,8 +82,11 @@ func (o *Operator) Find(ctx context.Context, text, call string) (f Finding, err 
 // within is the beginning of the realms that the operator may look at.
 func (o *Operator) within() []byte { return o.module.operated(o.principal) }
 
+// viewer is the operator as one who asks for an operation.
+func (o *Operator) viewer() store.Viewer { return o.module.viewer(o.principal) }
+
 func (o *Operator) findID(ctx context.Context, id ID) ([]ID, error) {
-	rec, err := o.module.findLive(ctx, id)
+	rec, err := o.module.findLive(ctx, id, o.viewer())
 	switch {
 	case errors.Is(err, ErrNotFound), err == nil && !o.module.operates(o.principal, rec):
 		return nil, nil
@@ -138,7 +141,7 @@ func (o *Operator) findCall(ctx context.Context, key, call string, f *Finding) (
 func (o *Operator) Records(ctx context.Context, ids []ID) (records []Record, err error) {
 	for _, id := range ids {
 		ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
-		rec, err := o.module.findLive(ctx, id)
+		rec, err := o.module.findLive(ctx, id, o.viewer())
 		cancel()
 		switch {
 		case err == nil && o.module.operates(o.principal, rec):

@@ -387,6 +387,10 @@ func (s *faultStore) Find(ctx context.Context, id core.ID) (core.Record, error) 
 	return through(ctx, s, "find", func() (core.Record, error) { return s.Store.Find(ctx, id) })
 }
 
+func (s *faultStore) FindFor(ctx context.Context, id core.ID, v store.Viewer) (core.Record, error) {
+	return through(ctx, s, "find", func() (core.Record, error) { return s.Store.FindFor(ctx, id, v) })
+}
+
 func (s *faultStore) Renew(ctx context.Context, t store.Ticket, lease time.Duration) error {
 	return s.end(ctx, "renew", func() error { return s.Store.Renew(ctx, t, lease) })
 }

@@ -79,6 +79,15 @@ func (m *Module) operated(p Principal) []byte {
 	return realm[:]
 }
 
+// viewer is p as one who asks for an operation.
+func (m *Module) viewer(p Principal) store.Viewer {
+	v := store.Viewer{Scope: m.cfg.Scoping.PrincipalScope(p)}
+	if m.isOperator(p) {
+		v.Realm = m.operated(p)
+	}
+	return v
+}
+
 // operates reports whether p is an operator of a record.
 func (m *Module) operates(p Principal, rec Record) bool {
 	return m.isOperator(p) && rec.Realm.Within(m.operated(p))
@@ -100,12 +109,9 @@ func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply 
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), m.cfg.ClaimTimeout)
 	defer cancel()
-	rec, running, err := m.findOwn(ctx, parsed)
+	rec, running, err := m.findOwn(ctx, parsed, m.viewer(p))
 	if running {
 		return jsonReply(operationView{ID: parsed, State: store.Running.String()})
-	}
-	if err == nil && rec.Scope != m.cfg.Scoping.PrincipalScope(p) && !m.operates(p, rec) {
-		err = ErrNotFound
 	}
 	if err != nil {
 		return m.refuse(r, m.problemOf(err))
@@ -194,7 +200,7 @@ func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
 // listBehind lists operations behind the one with the id after, or from the first on.
 func (m *Module) listBehind(ctx context.Context, after ID, q store.Query) ([]Record, error) {
 	if after != (ID{}) {
-		last, err := m.cfg.Store.Find(ctx, after)
+		last, err := m.cfg.Store.FindFor(ctx, after, store.Viewer{Realm: q.Within})
 		switch {
 		case err != nil:
 			return nil, err // an empty page would say that there are no more operations
@@ -257,7 +263,7 @@ func (m *Module) ServeOwnOperation(r *http.Request, p Principal) *Reply {
 	id := m.cfg.Scoping.RecordID(p, key)
 	ctx, cancel := context.WithTimeout(r.Context(), m.cfg.ClaimTimeout)
 	defer cancel()
-	rec, running, err := m.findOwn(ctx, id)
+	rec, running, err := m.findOwn(ctx, id, m.viewer(p))
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return m.refuse(r, NewProblem(CodeNotFound, "there is no operation with this key; a request with it may still be on "+
@@ -270,16 +276,28 @@ func (m *Module) ServeOwnOperation(r *http.Request, p Principal) *Reply {
 	return m.showOperation(ctx, r, p, rec)
 }
 
-// findOwn is findOr, as a client sees the record.
-func (m *Module) findOwn(ctx context.Context, id ID) (rec Record, running bool, err error) {
-	return findOr(ctx, m.cfg.Store, id, m.findLive)
+// findOwn is findOr, as the viewer sees the record.
+func (m *Module) findOwn(ctx context.Context, id ID, v store.Viewer) (rec Record, running bool, err error) {
+	return findOr(ctx, m.cfg.Store, id, v, m.findLive)
 }
 
+// finder finds a record for a viewer: [store.Store].FindFor, or more than that.
+type finder func(ctx context.Context, id ID, v store.Viewer) (Record, error)
+
 // findOr finds a record, or a running attempt whose record is not visible yet. At the end it looks for the record again,
-// because the attempt may have ended in between.
-func findOr(ctx context.Context, in store.Store, id ID, find func(context.Context, ID) (Record, error)) (
-	rec Record, running bool, err error) {
-	if rec, err = find(ctx, id); !isGone(rec, err) {
+// because the attempt may have ended in between. A record that the viewer may not see costs the same questions as none: the
+// time must not tell which keys are in use (S-5). Nor does the lock say then that an attempt is running.
+func findOr(ctx context.Context, in store.Store, id ID, v store.Viewer, find finder) (rec Record, running bool, err error) {
+	hidden := false
+	look := func() (Record, error) {
+		rec, err := find(ctx, id, v)
+		if err == nil && !v.Sees(rec) {
+			hidden = true
+			return Record{}, ErrNotFound
+		}
+		return rec, err
+	}
+	if rec, err = look(); !isGone(rec, err) {
 		return rec, false, err
 	}
 	attempts, ok := in.(interface {
@@ -288,16 +306,17 @@ func findOr(ctx context.Context, in store.Store, id ID, find func(context.Contex
 	if !ok {
 		return rec, false, err
 	}
-	if running, err = attempts.InFlight(ctx, id); running || err != nil {
+	running, err = attempts.InFlight(ctx, id)
+	if err != nil || running && !hidden {
 		return Record{}, running, err
 	}
-	rec, err = find(ctx, id)
+	rec, err = look()
 	return rec, false, err
 }
 
-// findLive is Find for a client: a record that is past its tombstone is not found, even before a sweep.
-func (m *Module) findLive(ctx context.Context, id ID) (Record, error) {
-	rec, err := m.cfg.Store.Find(ctx, id)
+// findLive is FindFor for a client: a record that is past its tombstone is not found, even before a sweep.
+func (m *Module) findLive(ctx context.Context, id ID, v store.Viewer) (Record, error) {
+	rec, err := m.cfg.Store.FindFor(ctx, id, v)
 	rec = m.judged(ctx, rec)
 	if err == nil && rec.State() == store.Free && rec.Stored != store.Free {
 		err = ErrNotFound

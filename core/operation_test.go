@@ -291,7 +291,7 @@ func TestOperationsBelongToTheirPrincipal(t *testing.T) {
 // hangingStore is a store that can be written to but does not answer questions in time.
 type hangingStore struct{ core.Store }
 
-func (hangingStore) Find(ctx context.Context, _ core.ID) (core.Record, error) {
+func (hangingStore) FindFor(ctx context.Context, _ core.ID, _ store.Viewer) (core.Record, error) {
 	<-ctx.Done()
 	return core.Record{}, ctx.Err()
 }

@@ -147,7 +147,7 @@ func (m *Module) answerRead(ctx context.Context, p Principal, rec Record) {
 func (o *Operator) life(ctx context.Context, id ID) (life Life, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
-	life.Record, err = o.module.findLive(ctx, id)
+	life.Record, err = o.module.findLive(ctx, id, o.viewer())
 	if err == nil && !o.module.operates(o.principal, life.Record) {
 		err = ErrNotFound
 	}
@@ -197,6 +197,6 @@ func (o *Operator) FindKey(ctx context.Context, owner Principal, key string) (id
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
 	defer cancel()
 	id = m.cfg.Scoping.RecordID(owner, parsed)
-	_, running, err = m.findOwn(ctx, id)
+	_, running, err = m.findOwn(ctx, id, o.viewer())
 	return id, running, err
 }

@@ -70,12 +70,10 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 	}
 	storeCtx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
 	defer cancel()
-	rec, running, err := findOr(storeCtx, m.cfg.Store, id, m.cfg.Store.Find)
+	rec, running, err := findOr(storeCtx, m.cfg.Store, id, store.Viewer{Realm: within}, m.cfg.Store.FindFor)
 	switch {
 	case running:
 		return Record{}, errUnderWay
-	case err == nil && !rec.Realm.Within(within):
-		return Record{}, ErrNotFound
 	case err != nil:
 		return Record{}, err
 	}

@@ -32,7 +32,7 @@ func (s *Store) owned(
 			return err
 		}
 		var scan recordScan
-		rec, err := s.scan(ctx, q, t.ID, &scan)
+		rec, err := s.scan(ctx, q, &scan, find, t.ID[:])
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			rec = store.Record{}

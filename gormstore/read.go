@@ -12,10 +12,25 @@ import (
 )
 
 // Find implements [store.Store].
-func (s *Store) Find(ctx context.Context, id store.ID) (rec store.Record, err error) {
+func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
+	return s.findOnPool(ctx, func(store.Record) bool { return true }, find, id[:])
+}
+
+// FindFor implements [store.Store].
+func (s *Store) FindFor(ctx context.Context, id store.ID, v store.Viewer) (store.Record, error) {
+	first, last := realms(v.Realm)
+	if len(v.Realm) == 0 {
+		first, last = last, first // none is in between
+	}
+	return s.findOnPool(ctx, v.Sees, findFor, id[:], v.Scope[:], first, last)
+}
+
+// findOnPool reads a record. What is told of an outcome must be on the standby.
+func (s *Store) findOnPool(ctx context.Context, seen func(store.Record) bool, by txn.Statement, args ...any) (
+	rec store.Record, err error) {
 	err = s.db.OnPool(ctx, func(q txn.Querier) error {
 		var scan recordScan
-		if rec, err = s.scan(ctx, q, id, &scan); err == nil && hasOutcome(rec) {
+		if rec, err = s.scan(ctx, q, &scan, by, args...); err == nil && hasOutcome(rec) && seen(rec) {
 			err = s.db.ConfirmRead(ctx, scan.Server)
 		}
 		return err
@@ -24,13 +39,13 @@ func (s *Store) Find(ctx context.Context, id store.ID) (rec store.Record, err er
 }
 
 func (s *Store) find(ctx context.Context, q txn.Querier, id store.ID) (store.Record, error) {
-	return s.scan(ctx, q, id, &recordScan{})
+	return s.scan(ctx, q, &recordScan{}, find, id[:])
 }
 
 // scan reads a record, and the backend that has read it.
-func (s *Store) scan(ctx context.Context, q txn.Querier, id store.ID, scan *recordScan) (store.Record, error) {
+func (s *Store) scan(ctx context.Context, q txn.Querier, scan *recordScan, by txn.Statement, args ...any) (store.Record, error) {
 	var now txn.Instant
-	err := s.db.QueryRow(ctx, q, find, id[:]).Scan(scan.targets(&now)...)
+	err := s.db.QueryRow(ctx, q, by, args...).Scan(scan.targets(&now)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Record{}, store.ErrNotFound
 	}
@@ -38,6 +53,16 @@ func (s *Store) scan(ctx context.Context, q txn.Querier, id store.ID, scan *reco
 		return store.Record{}, err
 	}
 	return scan.record(now.Time)
+}
+
+// realms are the first and the last realm that begin with within.
+func realms(within []byte) (first, last []byte) {
+	var f, l store.Realm
+	copy(f[:], within)
+	for i := copy(l[:], within); i < len(l); i++ {
+		l[i] = 0xff
+	}
+	return f[:], l[:]
 }
 
 // List implements [store.Store]. It reads a page and no more from the indexes of open records: see patrol.go.
@@ -87,11 +112,8 @@ func (s *Store) selected(ctx context.Context, q txn.Querier, query store.Query) 
 	if query.Scope != (store.Scope{}) {
 		scope = query.Scope[:]
 	}
-	var last store.Realm // of those that begin with q.Within
-	for i := copy(last[:], query.Within); i < len(last); i++ {
-		last[i] = 0xff
-	}
-	return []any{query.Limit, notNull(query.Within), last[:], passed, query.Unknown, query.Resumable, query.HalfDone, route,
+	_, last := realms(query.Within)
+	return []any{query.Limit, notNull(query.Within), last, passed, query.Unknown, query.Resumable, query.HalfDone, route,
 		scope, s.db.Dialect.Instant(query.From), s.db.Dialect.Instant(untilOf(query))}, nil
 }
 

@@ -36,6 +36,7 @@ const (
 
 	// operations.sql
 	find             txn.Statement = "find"
+	findFor          txn.Statement = "findFor"
 	withoutJIT       txn.Statement = "withoutJIT" // PostgreSQL
 	countOpen        txn.Statement = "countOpen"
 	count            txn.Statement = "count"

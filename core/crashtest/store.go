@@ -73,6 +73,10 @@ func (s *gated) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	return call(s.gates, "Find", func() (store.Record, error) { return s.under.Find(ctx, id) })
 }
 
+func (s *gated) FindFor(ctx context.Context, id store.ID, v store.Viewer) (store.Record, error) {
+	return call(s.gates, "Find", func() (store.Record, error) { return s.under.FindFor(ctx, id, v) })
+}
+
 func (s *gated) List(ctx context.Context, q store.Query) ([]store.Record, error) {
 	return call(s.gates, background, func() ([]store.Record, error) { return s.under.List(ctx, q) })
 }

@@ -23,6 +23,15 @@ func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	return e.read(s.now()), nil
 }
 
+// FindFor implements [store.Store].
+func (s *Store) FindFor(ctx context.Context, id store.ID, v store.Viewer) (store.Record, error) {
+	rec, err := s.Find(ctx, id)
+	if err == nil && !v.Sees(rec) {
+		rec.Answer.Header, rec.Answer.Body = nil, nil
+	}
+	return rec, err
+}
+
 // List implements [store.Store]. It looks at all open records.
 func (s *Store) List(ctx context.Context, q store.Query) ([]store.Record, error) {
 	after := store.Record{Ticket: store.Ticket{ID: q.After.ID}, CreatedAt: q.After.CreatedAt}

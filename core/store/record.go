@@ -58,6 +58,17 @@ type Realm [24]byte
 // Within reports whether r begins with prefix.
 func (r Realm) Within(prefix []byte) bool { return bytes.HasPrefix(r[:], prefix) }
 
+// Viewer is who asks for an operation: its principal, and an operator of its realm, may see it (M-7, S-5).
+type Viewer struct {
+	Scope Scope
+	Realm []byte // the beginning of the realms that an operator may see; empty: none
+}
+
+// Sees reports whether the viewer may see a record.
+func (v Viewer) Sees(r Record) bool {
+	return r.Scope == v.Scope || len(v.Realm) > 0 && r.Realm.Within(v.Realm)
+}
+
 // CommandHash is the hash of a command, and the version of the rules that made it.
 type CommandHash struct {
 	Version int16

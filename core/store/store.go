@@ -136,6 +136,9 @@ type Store interface {
 
 	// Find reads a record. ErrNotFound if there is none. A record whose state is Free may be found until a sweep drops it.
 	Find(ctx context.Context, id ID) (Record, error)
+	// FindFor is Find for somebody who may not know whether there is a record. Of one that the viewer may not see, headers
+	// and body are neither read nor returned, and it takes as many statements as to find none (S-5).
+	FindFor(ctx context.Context, id ID, v Viewer) (Record, error)
 
 	// List returns up to q.Limit records that a Query selects by now, whether a sweep has seen them or not, in the order of
 	// their creation.

@@ -147,6 +147,14 @@ func (f *faulty) Release(ctx context.Context, t store.Ticket) error {
 
 func (f *faulty) Find(ctx context.Context, id store.ID) (store.Record, error) { return f.find(ctx, id) }
 
+func (f *faulty) FindFor(ctx context.Context, id store.ID, v store.Viewer) (store.Record, error) {
+	rec, err := f.find(ctx, id)
+	if err == nil && !v.Sees(rec) {
+		rec.Answer.Header, rec.Answer.Body = nil, nil
+	}
+	return rec, err
+}
+
 func (f *faulty) List(ctx context.Context, q store.Query) ([]store.Record, error) {
 	return f.list(ctx, q)
 }

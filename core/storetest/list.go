@@ -12,6 +12,7 @@ import (
 
 var listChecks = []check{
 	{"Find/NotFound", findNotFound},
+	{"Find/For", findFor},
 	{"List/OldestFirst", listOldestFirst},
 	{"List/SameAge", listSameAge},
 	{"List/States", listStates},
@@ -28,6 +29,37 @@ func findNotFound(t *testing.T, s *fixture) {
 		_, err := st.Find(s.ctx, s.command(store.Park).ID)
 		require.ErrorIs(t, err, store.ErrNotFound)
 	}
+}
+
+// Who may not see a record gets nothing of its answer.
+//
+// CONTRACT S-5, M-7
+func findFor(t *testing.T, s *fixture) {
+	c, whole := s.done(t, "paid")
+	require.NotEmpty(t, whole.Answer.Body)
+	hidden := whole
+	hidden.Answer.Header, hidden.Answer.Body = nil, nil
+	for _, test := range []struct {
+		viewer store.Viewer
+		want   store.Record
+	}{
+		{store.Viewer{Scope: c.Scope}, whole},
+		{store.Viewer{Realm: c.Realm[:]}, whole},
+		{store.Viewer{Realm: c.Realm[:8]}, whole},
+		{store.Viewer{}, hidden},
+		{store.Viewer{Scope: store.Scope{1}, Realm: append([]byte{c.Realm[0] + 1}, c.Realm[1:]...)}, hidden},
+	} {
+		for _, st := range s.instances {
+			got, err := st.FindFor(s.ctx, c.ID, test.viewer)
+			require.NoError(t, err)
+			require.Equal(t, test.want.Answer.Status, got.Answer.Status)
+			require.Equal(t, test.want.Answer.Body, got.Answer.Body)
+			require.Equal(t, len(test.want.Answer.Header), len(got.Answer.Header))
+			require.Equal(t, test.want.ID, got.ID)
+		}
+	}
+	_, err := s.Store.FindFor(s.ctx, s.command(store.Park).ID, store.Viewer{Scope: c.Scope})
+	require.ErrorIs(t, err, store.ErrNotFound)
 }
 
 // CONTRACT T-4, M-7

@@ -48,7 +48,7 @@ var contract = []chapter{
 		{id: "S-2", says: "A refreshed token is the same principal."},
 		{id: "S-3", says: "A key is unique per principal across all commands."},
 		{id: "S-4", says: "What belongs to the scope is stated once; a module that states it otherwise is refused."},
-		{id: "S-5", says: "An operator sees and settles operations of its own issuer and tenant only."},
+		{id: "S-5", says: "An operator sees and settles operations of its own issuer and tenant only; others' cost what none costs."},
 		{id: "S-6", says: "Operators' roles are bound to an issuer; an id that stands for nobody is no principal."},
 	}},
 	{"H. The command hash", []rule{

@@ -13,6 +13,19 @@ SELECT pg_catalog.clock_timestamp(),
 	r.body, r.attempts, r.timed, r.traceparent
 FROM :"schema".idempotency_record r WHERE r.id = $1;
 
+-- name: findFor
+-- $1 id. Headers and body only where the scope is $2, or the realm from $3 to $4: others learn nothing by the time that they
+-- take.
+SELECT pg_catalog.clock_timestamp(),
+	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN pg_catalog.pg_postmaster_start_time() END,
+	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding,
+	CASE WHEN r.scope = $2 OR r.realm BETWEEN $3 AND $4 THEN r.headers END,
+	CASE WHEN r.scope = $2 OR r.realm BETWEEN $3 AND $4 THEN r.body END,
+	r.attempts, r.timed, r.traceparent
+FROM :"schema".idempotency_record r WHERE r.id = $1;
+
 -- name: withoutJIT
 -- Nothing is compiled for the rest of the transaction. PostgreSQL compiles the plan of a large table's list by its estimated
 -- cost; running it takes less.

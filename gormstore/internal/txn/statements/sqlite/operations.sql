@@ -11,6 +11,15 @@ SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL,
 	r.body, r.attempts, r.timed, r.traceparent
 FROM main.idempotency_record r WHERE r.id = ?1;
 
+-- name: findFor
+SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL,
+	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding,
+	CASE WHEN r.scope = ?2 OR r.realm BETWEEN ?3 AND ?4 THEN r.headers END,
+	CASE WHEN r.scope = ?2 OR r.realm BETWEEN ?3 AND ?4 THEN r.body END,
+	r.attempts, r.timed, r.traceparent
+FROM main.idempotency_record r WHERE r.id = ?1;
+
 -- name: list
 WITH RECURSIVE c AS MATERIALIZED (
 	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
