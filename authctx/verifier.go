@@ -36,6 +36,10 @@ type Config struct {
 	// [MaxLeeway], default 0.
 	Leeway time.Duration
 
+	// Type is the "typ" that the header of every token must have, such as "at+jwt" (RFC 9068, section 4), if the issuer writes
+	// one: then its ID tokens and logout tokens pass nowhere, even if their "aud" is in Audience. Default: any, or none.
+	Type string
+
 	// TenantClaim and RolesClaim name the claims with the tenant and the roles, or are paths to them: see [Claims].
 	TenantClaim, RolesClaim string
 	// Tenant finds the tenant in place of TenantClaim: see [Claims].
@@ -52,6 +56,7 @@ type Verifier struct {
 type issuer struct {
 	parser  *jwt.Parser
 	keyfunc jwt.Keyfunc
+	typ     string // of every token; "": any
 	claims  Claims
 }
 
@@ -87,7 +92,7 @@ func (cfg Config) issuer() *issuer {
 		parser: jwt.NewParser(jwt.WithValidMethods(slices.Clone(cfg.Algorithms)), jwt.WithIssuer(cfg.Issuer),
 			jwt.WithAudience(slices.Clone(cfg.Audience)...), jwt.WithExpirationRequired(), jwt.WithIssuedAt(),
 			jwt.WithLeeway(cfg.Leeway)),
-		keyfunc: cfg.Keyfunc,
+		keyfunc: cfg.Keyfunc, typ: mediaType(cfg.Type),
 		claims: Claims{
 			Issuers: []string{cfg.Issuer}, TenantClaim: cfg.TenantClaim, Tenant: cfg.Tenant, RolesClaim: cfg.RolesClaim,
 		},
@@ -175,6 +180,9 @@ func (i *issuer) key(token *jwt.Token) (any, error) {
 	if _, ok := token.Header["crit"]; ok {
 		return nil, errors.New("idem: the token requires an extension that is not supported (RFC 7515, section 4.1.11)")
 	}
+	if typ, _ := token.Header["typ"].(string); i.typ != "" && mediaType(typ) != i.typ {
+		return nil, errTokenType
+	}
 	key, err := i.keyfunc(token)
 	if err == nil {
 		err = usable(token.Method, key)
@@ -216,4 +224,11 @@ func usable(method jwt.SigningMethod, key jwt.VerificationKey) error {
 		return refuse("Keyfunc returned no key, and no error", nil)
 	}
 	return nil
+}
+
+var errTokenType = errors.New("idem: the type of the token is not Config.Type")
+
+// mediaType is a "typ" as it is compared: without its prefix, and in lower case (RFC 7515, section 4.1.9).
+func mediaType(typ string) string {
+	return strings.TrimPrefix(strings.ToLower(typ), "application/")
 }

@@ -184,6 +184,34 @@ func swapPayload(token, other string) string {
 	return parts[0] + "." + others[1] + "." + parts[2]
 }
 
+// Where an issuer marks its access tokens, its other tokens are none, even for the same audience (RFC 9068, section 4).
+//
+// CONTRACT O-7
+func TestVerifyTokenType(t *testing.T) {
+	cfg := testConfig()
+	cfg.Type = "at+jwt"
+	strict, lax := newVerifier(t, cfg), newVerifier(t, testConfig())
+	for typ, want := range map[any]bool{"at+jwt": true, "AT+JWT": true, "application/at+jwt": true,
+		"JWT": false, "logout+jwt": false, "": false, 7: false, nil: false} {
+		token := jwt.NewWithClaims(jwt.SigningMethodHS256, testClaims(nil))
+		token.Header["typ"] = typ
+		if typ == nil {
+			delete(token.Header, "typ")
+		}
+		signed, err := token.SignedString(testSecret)
+		require.NoError(t, err)
+		p, err := strict.Verify(signed)
+		if want {
+			require.NoError(t, err, "%v", typ)
+		} else {
+			requireRefused(t, p, err, signed)
+		}
+		require.NoError(t, err2(lax.Verify(signed)), "%v", typ)
+	}
+}
+
+func err2(_ authctx.Principal, err error) error { return err }
+
 // A token says in "crit" which extensions must be understood; none are (RFC 7515, section 4.1.11).
 func TestVerifyRefusesCriticalExtensions(t *testing.T) {
 	token := jwt.NewWithClaims(jwt.SigningMethodHS256, testClaims(nil))

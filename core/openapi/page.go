@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/auth19/idem/core"
@@ -153,6 +155,7 @@ var policyTemplate = template.Must(template.New("policy").Funcs(template.FuncMap
 // guarded route, but no roles, no exempt routes and no callers. If your paths are not public, mount it behind the guard.
 // With [core.Config.PolicyURL], every problem names its address.
 func PolicyHandler(m *core.Module) http.Handler {
+	page, data := new(rendered), new(rendered)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -160,16 +163,16 @@ func PolicyHandler(m *core.Module) http.Handler {
 			http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
 			return
 		}
-		body, contentType := new(bytes.Buffer), "application/json"
-		var err error
-		if policy := publicPolicyOf(m.Describe()); prefersHTML(r.Header.Values("Accept")) {
-			contentType = "text/html; charset=utf-8"
+		contentType, from, render := "application/json", data, func(w io.Writer) error {
+			return json.NewEncoder(w).Encode(publicPolicyOf(m.Describe()))
+		}
+		if prefersHTML(r.Header.Values("Accept")) {
+			contentType, from = "text/html; charset=utf-8", page
 			h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "+
 				"form-action 'none'; frame-ancestors 'none'")
-			err = policyTemplate.Execute(body, policy)
-		} else {
-			err = json.NewEncoder(body).Encode(policy)
+			render = func(w io.Writer) error { return policyTemplate.Execute(w, publicPolicyOf(m.Describe())) }
 		}
+		body, err := from.get(render)
 		if err != nil { // cannot happen: both can encode every policy
 			http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
 			return
@@ -178,8 +181,29 @@ func PolicyHandler(m *core.Module) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "private, max-age=300") // it may stand behind a login
 		h.Add("Vary", "Accept")
-		_, _ = body.WriteTo(w) // an error means that the connection is broken
+		_, _ = w.Write(body) // an error means that the connection is broken
 	})
+}
+
+// rendered is a form of the policy, which strangers may ask for at any rate: it is rendered once in a minute. Only the time
+// changes it, where a route leaves its shadow.
+type rendered struct {
+	mu    sync.Mutex
+	body  []byte
+	until time.Time
+}
+
+func (c *rendered) get(render func(w io.Writer) error) ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); now.After(c.until) {
+		var body bytes.Buffer
+		if err := render(&body); err != nil {
+			return nil, err
+		}
+		c.body, c.until = body.Bytes(), now.Add(time.Minute)
+	}
+	return c.body, nil
 }
 
 // prefersHTML reports whether an Accept header prefers a page to JSON (RFC 9110, section 12.5.1). If several ranges take a

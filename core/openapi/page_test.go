@@ -201,3 +201,19 @@ func TestStatusesOfTheProfile(t *testing.T) {
 	require.NotContains(t, member(t, responses, "409", "description"), "key_reused")
 	require.Contains(t, member(t, responses, "409", "description"), "in_flight")
 }
+
+// Strangers may ask for the policy at any rate: it is not rendered for each of them.
+func TestPolicyIsRenderedSeldom(t *testing.T) {
+	for _, accept := range []string{"text/html", "application/json"} {
+		handler := openapi.PolicyHandler(newPolicyModule(t))
+		get := func() string {
+			r := httptest.NewRequest(http.MethodGet, "/idempotency", http.NoBody)
+			r.Header.Set("Accept", accept)
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			return w.Body.String()
+		}
+		require.Equal(t, getPolicy(newPolicyModule(t), accept).Body.String(), get())
+		require.Less(t, testing.AllocsPerRun(10, func() { get() }), 60.0, accept)
+	}
+}
