@@ -43,7 +43,8 @@ func (s *Store) find(ctx context.Context, q txn.Querier, id store.ID) (store.Rec
 }
 
 // scan reads a record, and the backend that has read it.
-func (s *Store) scan(ctx context.Context, q txn.Querier, scan *recordScan, by txn.Statement, args ...any) (store.Record, error) {
+func (s *Store) scan(ctx context.Context, q txn.Querier, scan *recordScan, by txn.Statement, args ...any) (
+	store.Record, error) {
 	var now txn.Instant
 	err := s.db.QueryRow(ctx, q, by, args...).Scan(scan.targets(&now)...)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -54,7 +54,7 @@ func findFor(t *testing.T, s *fixture) {
 			require.NoError(t, err)
 			require.Equal(t, test.want.Answer.Status, got.Answer.Status)
 			require.Equal(t, test.want.Answer.Body, got.Answer.Body)
-			require.Equal(t, len(test.want.Answer.Header), len(got.Answer.Header))
+			require.Len(t, got.Answer.Header, len(test.want.Answer.Header))
 			require.Equal(t, test.want.ID, got.ID)
 		}
 	}
