@@ -239,7 +239,8 @@ func (a *Attempt) broken() (p *Problem) {
 // bypassed is the answer in place of one that did not come from the capture. The attempt ends like one that has panicked.
 func (a *Attempt) bypassed() *Reply {
 	p := NewProblem(CodeMisconfigured, "an answer was written past the attempt, and it is not sent: a handler must not run "+
-		"another chain that has a writer of its own, such as gin.Engine.HandleContext; call the other handler's function, or redirect")
+		"another chain that has a writer of its own, such as gin.Engine.HandleContext; call the other handler's function, "+
+		"or redirect")
 	p.unknown = a.route.Recovery == Park || a.steps != nil && a.steps.hasCommitted()
 	reply := a.refuse(p)
 	reply.keyName, reply.key, reply.within = a.m.cfg.Header, a.admission.echo, a.route.Deadline
