@@ -262,6 +262,7 @@ func TestStatementFailedIsToldOf(t *testing.T) {
 			"refused":              {409, again, true},
 			"refused, freed":       {403, again, true},
 			"undone by savepoint":  {404, func(tx *gorm.DB) error { return tx.Transaction(again) }, false},
+			"in front of it":       {404, func(tx *gorm.DB) error { return errors.Join(again(tx), tx.Transaction(again)) }, true},
 			"stands behind it":     {404, func(tx *gorm.DB) error { return errors.Join(tx.Transaction(again), again(tx)) }, true},
 			"answered with a 5xx":  {500, again, false},
 			"a success behind it":  {201, func(tx *gorm.DB) error { return tx.Transaction(again) }, false},

@@ -29,7 +29,8 @@ var ErrControl = errors.New("idem: gormstore: a handler must not end or change i
 type Findings struct {
 	Control error    // one of them is transaction control: ErrControl
 	Changes bool     // one of them may change the role or the search path; what may leave something may, too
-	Undoes  bool     // one of them is ROLLBACK TO SAVEPOINT
+	Marks   string   // the savepoint that one of them sets; "": none
+	Undoes  string   // the savepoint that one of them goes back to, by ROLLBACK TO
 	Writes  bool     // one of them may write: see MayWrite. A savepoint, a setting and a lock write nothing
 	suspect bool     // one of them may leave something on the connection
 	Residue []string // what that may be: see residueOf
@@ -50,7 +51,8 @@ func Inspect(d Dialect, text string) (s Findings) {
 // Join adds what was found in another text of a batch.
 func (s *Findings) Join(o Findings) {
 	s.Control = cmp.Or(s.Control, o.Control)
-	s.Changes, s.Undoes, s.suspect = s.Changes || o.Changes, s.Undoes || o.Undoes, s.suspect || o.suspect
+	s.Changes, s.suspect = s.Changes || o.Changes, s.suspect || o.suspect
+	s.Marks, s.Undoes = cmp.Or(o.Marks, s.Marks), cmp.Or(o.Undoes, s.Undoes)
 	s.Residue = append(s.Residue, o.Residue...)
 }
 
@@ -100,7 +102,11 @@ func (s *Findings) read(l lexer) (queries bool) {
 			s.Control = fmt.Errorf("%w. Refused: %s", ErrControl, why)
 		}
 		s.Changes = s.Changes || changesSettings(head[0])
-		s.Undoes = s.Undoes || head[0].is("ROLLBACK")
+		if head[0].is("SAVEPOINT") {
+			s.Marks = head[1].name()
+		} else if head[0].is("ROLLBACK") {
+			s.Undoes = savepointOf(head)
+		}
 		s.suspect = s.suspect || head[0].kind == word && !isTidy(head[0])
 		switch first := head[0]; {
 		case first.kind == endOfText, first.kind == word && writesNothing[first.name()]:
@@ -122,6 +128,16 @@ func (s *Findings) read(l lexer) (queries bool) {
 		s.Residue = append(s.Residue, residueOf(text)...)
 	}
 	return queries
+}
+
+// savepointOf returns the name in ROLLBACK TO: all words before it are keywords.
+func savepointOf(head [6]token) (name string) {
+	for _, t := range head[1:] {
+		if t.kind == word || t.kind == quotedName {
+			name = t.name()
+		}
+	}
+	return name
 }
 
 // setConfig says what is wrong with the calls of set_config in a text; "" for nothing. With a third argument other than the

@@ -200,8 +200,11 @@ func (c *Conn) keep(inside sqltext.Findings, rows unread, err error) {
 		return
 	}
 	c.closeBusy()
-	if inside.Undoes {
-		c.undone()
+	if inside.Marks != "" {
+		c.failures.mark(inside.Marks)
+	}
+	if inside.Undoes != "" {
+		c.undone(inside.Undoes)
 	}
 	if rows != nil {
 		c.rows = append(c.rows, rows)
@@ -237,7 +240,7 @@ func (c *Conn) noteRows(rows unread) {
 }
 
 // undone records that a ROLLBACK TO SAVEPOINT has succeeded, which has undone the errors of rows, too.
-func (c *Conn) undone() {
+func (c *Conn) undone(savepoint string) {
 	c.rows = slices.DeleteFunc(c.rows, func(rows unread) bool {
 		c.noteRows(rows)
 		failed := rows.Err() != nil
@@ -246,7 +249,7 @@ func (c *Conn) undone() {
 		}
 		return failed
 	})
-	c.failures.undone()
+	c.failures.undone(savepoint)
 }
 
 // CloseRows closes the rows that the handler was given, in the goroutine of the handler.

@@ -14,10 +14,11 @@ import (
 // failures are what a handler's statements have failed with. A handler may swallow the error that decides how its attempt
 // ends.
 type failures struct {
-	any       bool  // a statement has failed
-	retryable error // an error that asks for a repeat of the whole command; class 40 before others
-	standing  error // the first error that no ROLLBACK TO SAVEPOINT has undone: on PostgreSQL it has aborted the transaction
-	doomed    error // why the transaction must not commit, whatever is undone
+	any       bool             // a statement has failed
+	retryable error            // an error that asks for a repeat of the whole command; class 40 before others
+	standing  error            // the first error that no ROLLBACK TO SAVEPOINT has undone: on PostgreSQL it has aborted the transaction
+	marks     map[string]error // what stood at a savepoint: SQLite's transaction goes on behind an error
+	doomed    error            // why the transaction must not commit, whatever is undone
 }
 
 // note remembers the error of a statement.
@@ -34,11 +35,18 @@ func (f *failures) note(d *Dialect, err error) {
 	}
 }
 
-// undone notes a ROLLBACK TO SAVEPOINT that has succeeded. It has undone every error that came before it: a failed
-// statement lets nothing else through on PostgreSQL. A lock that was not granted and a statement that was cancelled were
+// mark notes a SAVEPOINT that has succeeded.
+func (f *failures) mark(savepoint string) {
+	if f.marks == nil {
+		f.marks = map[string]error{}
+	}
+	f.marks[savepoint] = f.standing
+}
+
+// undone notes a ROLLBACK TO SAVEPOINT that has succeeded. It has undone every error that came behind the savepoint. A lock that was not granted and a statement that was cancelled were
 // optional then. After a conflict the whole command must be repeated.
-func (f *failures) undone() {
-	f.standing = nil
+func (f *failures) undone(savepoint string) {
+	f.standing = f.marks[savepoint]
 	if state := SQLState(f.retryable); state == lockNotAvailable || state == queryCanceled {
 		f.retryable = nil
 	}

@@ -19,6 +19,11 @@ func (b *Binding) Enter(ctx context.Context) (handlers context.Context, ok bool,
 		b.leave()
 		return nil, false, err
 	}
+	if b.Tx != nil {
+		b.Tx.Conn.stateMu.Lock()
+		defer b.Tx.Conn.stateMu.Unlock()
+		b.Tx.Conn.failures.mark(sqltext.MessageSavepoint)
+	}
 	return ctx, true, nil
 }
 
@@ -61,7 +66,7 @@ func (b *Binding) Undo(ctx context.Context) {
 	if b.Tx != nil {
 		b.Tx.Conn.stateMu.Lock()
 		defer b.Tx.Conn.stateMu.Unlock()
-		b.Tx.Conn.undone()
+		b.Tx.Conn.undone(sqltext.MessageSavepoint)
 	}
 	b.leave()
 }
