@@ -78,8 +78,8 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 
 // AuditPgx checks when the app starts that a pool of pgx has [PgxWriteGuard], for all that is sent over it: as its tracer,
 // or in one within it, as in those of pgx's package multitracer (D-2). Call it for each pool that handlers may write over. A
-// guard that a function keeps is not seen. Without AuditPgx the first statement over [PgxTx] looks at the store's own
-// connection, and GORM's logger gets a warning.
+// guard that a function keeps is not seen, nor a tracer that BeforeConnect sets. Without AuditPgx the first statement over
+// [PgxTx] looks at the store's own connection, and GORM's logger gets a warning.
 func AuditPgx(pool *pgxpool.Pool) error {
 	if pool == nil {
 		return errors.New("idem: gormstore.AuditPgx: there is no pool")

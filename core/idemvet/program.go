@@ -73,8 +73,8 @@ func load(dir string, patterns []string) (*program, error) {
 		globals: map[*ssa.Global][]*ssa.Store{}, lent: map[*ssa.Function]*ssa.Call{}, reading: map[ssa.Value]bool{},
 		frames: map[frame]*frame{}, made: map[part][]source{}, generated: map[string]bool{}, unreached: map[*ssa.BasicBlock]bool{}}
 	for _, one := range loaded {
-		for i, file := range one.Syntax {
-			p.generated[one.CompiledGoFiles[i]] = ast.IsGenerated(file)
+		for _, file := range one.Syntax {
+			p.generated[one.Fset.Position(file.Package).Filename] = ast.IsGenerated(file)
 		}
 	}
 	p.ssa, _ = ssautil.Packages(loaded, ssa.InstantiateGenerics)

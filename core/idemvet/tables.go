@@ -26,7 +26,7 @@ func tablesIn(text string, kind label) (all []string) {
 		return nil
 	}
 	text, names := quoted.ReplaceAllString(text, ""), read
-	if kind&writeSQL != 0 && !locks.MatchString(text) {
+	if kind&writeSQL != 0 { // none, if it only locks
 		names = written
 	}
 	for _, found := range names.FindAllStringSubmatch(text, -1) {
@@ -65,9 +65,8 @@ func (a *activation) tablesOfCall(site ssa.CallInstruction, f *types.Func, args 
 		return all
 	}
 	switch {
-	case isNamed(recv, gormPath, "Association"):
-		return nil
-	case !writes && !slices.Contains(gormReads, f.Name()) && f.Name() != "Count":
+	case isNamed(recv, gormPath, "Association"),
+		writes == (slices.Contains(gormReads, f.Name()) || f.Name() == "Count"): // a read that locks writes nothing
 		return nil
 	case types.IsInterface(recv): // gorm.G[T](db)
 		if named, ok := types.Unalias(common.Value.Type()).(*types.Named); ok && named.TypeArgs().Len() > 0 {

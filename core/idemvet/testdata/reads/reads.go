@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/echoidem"
@@ -50,6 +51,7 @@ func mount(e *echo.Echo, idem *core.Module, db *gorm.DB, own *sql.DB) {
 	g.POST("/twice", a.twice)       // guarded POST /twice
 	g.POST("/meant", a.meant)       // guarded POST /meant
 	g.POST("/lists", a.lists)       // guarded POST /lists
+	g.POST("/locked", a.locked)     // guarded POST /locked
 }
 
 type service struct{ db *gorm.DB }
@@ -181,5 +183,14 @@ func (a *app) lists(c echo.Context) error {
 	gormstore.Tx(c.Request().Context()).Create(&cart)
 	a.db.Find(&[]Item{}) // want `strayread: Find reads items`
 	a.db.Find(&[]Note{})
+	return nil
+}
+
+// Rows that are locked are not changed by that.
+func (a *app) locked(c echo.Context) error {
+	tx := gormstore.Tx(c.Request().Context())
+	tx.Clauses(clause.Locking{Strength: "UPDATE"}).First(&Order{})
+	tx.Raw("SELECT id FROM orders WHERE id = 1 FOR UPDATE").Scan(new(uint))
+	a.db.First(&Order{})
 	return nil
 }
