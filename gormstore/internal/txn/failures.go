@@ -16,7 +16,7 @@ import (
 type failures struct {
 	any       bool             // a statement has failed
 	retryable error            // an error that asks for a repeat of the whole command; class 40 before others
-	standing  error            // the first error that no ROLLBACK TO SAVEPOINT has undone: on PostgreSQL it has aborted the transaction
+	standing  error            // the first that no ROLLBACK TO has undone: on PostgreSQL it has aborted the transaction
 	marks     map[string]error // what stood at a savepoint: SQLite's transaction goes on behind an error
 	doomed    error            // why the transaction must not commit, whatever is undone
 }
@@ -43,8 +43,9 @@ func (f *failures) mark(savepoint string) {
 	f.marks[savepoint] = f.standing
 }
 
-// undone notes a ROLLBACK TO SAVEPOINT that has succeeded. It has undone every error that came behind the savepoint. A lock that was not granted and a statement that was cancelled were
-// optional then. After a conflict the whole command must be repeated.
+// undone notes a ROLLBACK TO SAVEPOINT that has succeeded. It has undone every error that came behind the savepoint. A lock
+// that was not granted and a statement that was cancelled were optional then. After a conflict the whole command must be
+// repeated.
 func (f *failures) undone(savepoint string) {
 	f.standing = f.marks[savepoint]
 	if state := SQLState(f.retryable); state == lockNotAvailable || state == queryCanceled {
