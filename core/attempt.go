@@ -316,8 +316,12 @@ func (a *Attempt) notRecorded(err error) *Reply {
 // unconfirmed is the answer when it is not known yet whether the end of the attempt was recorded.
 func (a *Attempt) unconfirmed(err error) *Reply {
 	a.observe(Event{Kind: EventUnconfirmed, Err: err})
+	return a.refuse(a.commitUnconfirmed())
+}
+
+func (a *Attempt) commitUnconfirmed() *Problem {
 	problem := a.m.withRetry(NewProblem(CodeCommitUnconfirmed, "the outcome could not be confirmed yet; repeat with the "+
 		"same key to learn it"))
 	problem.Operation, problem.unknown = a.ticket.ID.String(), true
-	return a.refuse(problem)
+	return problem
 }

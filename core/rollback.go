@@ -24,6 +24,9 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps progress) *Reply 
 		if errors.Is(err, store.ErrEnded) {
 			return a.endedByHandler(err)
 		}
+		if errors.Is(err, ErrUnconfirmed) { // another attempt may have committed (M-6)
+			return a.unconfirmed(err)
+		}
 		err = cmp.Or(err, steps.seal)
 		a.observe(Event{Kind: EventRolledBack, Status: c.finalStatus(), Err: cmp.Or(err, a.cutShort())})
 		if errors.Is(err, ErrStale) {
@@ -109,7 +112,7 @@ func (a *Attempt) asRepeat() *Reply {
 	case errors.Is(err, ErrNotFound):
 		problem = m.inFlight() // the other one has not committed yet, or is gone
 	case err != nil:
-		problem = m.unavailable(err)
+		problem = a.commitUnconfirmed()
 	default:
 		problem = m.repeatProblem(ctx, adm, &store.Claimed{Record: rec})
 	}

@@ -656,6 +656,49 @@ func TestEachRollbackTellsOfAnotherRecord(t *testing.T) {
 	}
 }
 
+// The look for another attempt's record may fail, as where the database is away at the end of the attempt. Then nobody says
+// that nothing was applied: here the payment of this key is committed. The attempt began behind a table lock, with a snapshot
+// of before.
+//
+// CONTRACT M-6
+func TestLookForAnotherRecordThatFails(t *testing.T) {
+	t.Parallel()
+	address := migratedURL(t)
+	db := openPostgres(t, address, 16)
+	p := newProxy(t, address+"&default_transaction_isolation=repeatable%20read")
+	st, beside := newStore(t, openPostgres(t, p.url, 16)), newStore(t, db)
+	for recovery, statuses := range map[core.Recovery][]int{core.Rollback: {404, 500}, core.Resume: {403}} {
+		module := try(core.New(core.Config{Store: st, Policy: core.Policy{Recovery: recovery}, ClaimTimeout: 20 * time.Second})).ok(t)
+		for _, status := range statuses {
+			p.set(nil)
+			refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+			eventually(t, "its connection has prepared the statements", func() bool {
+				return serve(t, module, rand.Text(), refuse).Code == http.StatusForbidden
+			})
+			first, key := command(core.Rollback), rand.Text()
+			require.NoError(t, <-commit(t, beside, first, 30*time.Second))
+			locked := opened(t, db)
+			execute(t, locked, "LOCK TABLE idempotency_record")
+			answer := make(chan *httptest.ResponseRecorder, 1)
+			go func() {
+				answer <- serve(t, module, key, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					p.set(func(bool, []byte) (int, bool) { return 0, true })
+					p.cut()
+					w.WriteHeader(status)
+				}))
+			}()
+			sessions(t, db, 1, "wait_event_type = 'Lock'")
+			id := core.Scoping{}.RecordID(alice, key)
+			require.NoError(t, locked.Exec("UPDATE idempotency_record SET id = ? WHERE id = ?", id[:], first.ID[:]).Error)
+			require.NoError(t, locked.Commit().Error)
+			got := <-answer
+			require.Equal(t, http.StatusServiceUnavailable, got.Code, "%s, %d: %s", recovery, status, got.Body)
+			require.Contains(t, got.Body.String(), "commit_unconfirmed")
+			require.Equal(t, "unknown", got.Header().Get("Idempotency-Result"))
+		}
+	}
+}
+
 // A trigger drops the record without an error: the rows must not commit without it.
 //
 // CONTRACT M-6, X-14

@@ -227,7 +227,7 @@ func (t rollbackTx) unlessTaken(ctx context.Context, err error) error {
 		case found == nil:
 			t.Taken.Err = store.ErrStale
 		default:
-			t.Taken.Err = fmt.Errorf("%w: it is not known whether another attempt has the key: %w", store.ErrRetryable, found)
+			t.Taken.Err = fmt.Errorf("%w: it is not known whether another attempt has the key: %w", store.ErrUnconfirmed, found)
 		}
 	})
 	return cmp.Or(t.Taken.Err, err)
