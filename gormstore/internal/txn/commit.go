@@ -27,6 +27,8 @@ func (t *Tx) commit(ctx context.Context, last LastCalls) error {
 				t.Conn.giveBack()
 			case atCommit:
 				t.Conn.rollback() // SQLite keeps the transaction open after some errors
+			case t.DB.Dialect == Postgres && SQLState(err) == "": // nothing of it could be read, and COMMIT may be in it
+				t.Conn.discard()
 			default:
 				if err = t.noteLast(err); !t.rollback() {
 					err = t.lose()

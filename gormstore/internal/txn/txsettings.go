@@ -8,12 +8,13 @@ import "context"
 // The transaction's first statement reads synchronous_commit. It ignores "off", which an earlier user may have left on the
 // connection. The last statement restores it: see mark.go.
 //
-// The role and the search path are read before the first statement that may change them, as one with an unknown function may,
-// and restored by a statement of their own: a handler that has none costs nothing. Where a trigger or a view changes the role
-// unseen, the last statement fails, and everything is rolled back.
+// The role, the search path and the style of dates are read before the first statement that may change them, as one with an
+// unknown function may, and restored by a statement of their own: a handler that has none costs nothing. Where a trigger or a
+// view changes the role unseen, the last statement fails, and everything is rolled back. Where one changes the style of dates,
+// the answer of COMMIT cannot be read, and is read back.
 
 // Settings are the other settings that the library's statements depend on.
-type Settings struct{ session, role, searchPath string }
+type Settings struct{ session, role, searchPath, dates string }
 
 // keepSettings reads the settings before the first statement that may change them.
 func (c *Conn) keepSettings(ctx context.Context) error {
@@ -23,7 +24,7 @@ func (c *Conn) keepSettings(ctx context.Context) error {
 		return nil
 	}
 	var s Settings
-	err := c.db.QueryRow(c.within(ctx), c.SQL, readSettings).Scan(&s.session, &s.role, &s.searchPath)
+	err := c.db.QueryRow(c.within(ctx), c.SQL, readSettings).Scan(&s.session, &s.role, &s.searchPath, &s.dates)
 	if err == nil {
 		c.settings = &s
 	}
@@ -44,6 +45,6 @@ func (c *Conn) restoreSettings(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
-	_, err := c.db.Exec(ctx, c.SQL, setSettings, s.session, s.role, s.searchPath)
+	_, err := c.db.Exec(ctx, c.SQL, setSettings, s.session, s.role, s.searchPath, s.dates)
 	return err
 }

@@ -244,12 +244,14 @@ SELECT CAST(CASE WHEN pg_catalog.pg_backend_pid() = $1::integer AND pg_catalog.t
 
 -- name: readSettings
 -- The settings that the library's last statement depends on, before a handler changes them.
-SELECT session_user::pg_catalog.text, pg_catalog.current_setting('role'), pg_catalog.current_setting('search_path');
+SELECT session_user::pg_catalog.text, pg_catalog.current_setting('role'), pg_catalog.current_setting('search_path'),
+	pg_catalog.current_setting('DateStyle');
 
 -- name: setSettings
--- Takes back what a handler has changed: $1 the session's user, which takes the role back too, $2 role, $3 search path.
+-- Takes back what a handler has changed: $1 the session's user, which takes the role back too, $2 role, $3 search path,
+-- $4 the style of dates, in which a driver may get them as text.
 SELECT pg_catalog.set_config('session_authorization', $1::text, true), pg_catalog.set_config('role', $2::text, true),
-	pg_catalog.set_config('search_path', $3::text, true);
+	pg_catalog.set_config('search_path', $3::text, true), pg_catalog.set_config('DateStyle', $4::text, true);
 
 -- name: park
 UPDATE :"schema".idempotency_record AS r SET state = 3, sweep_after = NULL
