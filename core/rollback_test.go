@@ -148,7 +148,7 @@ func TestRollbackAttempts(t *testing.T) {
 		require.Equal(t, 1, a.rows())
 
 		a.faults.on("find", away)
-		requireProblem(t, a.post("k-3", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		requireProblem(t, a.post("k-3", `{}`), http.StatusServiceUnavailable, core.CodeCommitUnconfirmed)
 	})
 }
 

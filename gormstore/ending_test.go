@@ -681,6 +681,7 @@ func TestLookForAnotherRecordThatFails(t *testing.T) {
 			execute(t, locked, "LOCK TABLE idempotency_record")
 			answer := make(chan *httptest.ResponseRecorder, 1)
 			go func() {
+				//nolint:testifylint // where it fails, the test waits for an answer in vain
 				answer <- serve(t, module, key, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 					p.set(func(bool, []byte) (int, bool) { return 0, true })
 					p.cut()

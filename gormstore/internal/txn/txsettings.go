@@ -9,9 +9,9 @@ import "context"
 // connection. The last statement restores it: see mark.go.
 //
 // The role, the search path and the style of dates are read before the first statement that may change them, as one with an
-// unknown function may, and restored by a statement of their own: a handler that has none costs nothing. Where a trigger or a
-// view changes the role unseen, the last statement fails, and everything is rolled back. Where one changes the style of dates,
-// the answer of COMMIT cannot be read, and is read back.
+// unknown function may, and restored by a statement of their own: a handler that has none costs nothing. Where a trigger or
+// a view changes the role unseen, the last statement fails, and everything is rolled back. Where one changes the style of
+// dates, the answer of COMMIT cannot be read, and is read back.
 
 // Settings are the other settings that the library's statements depend on.
 type Settings struct{ session, role, searchPath, dates string }
