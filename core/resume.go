@@ -112,6 +112,10 @@ func (a *Attempt) complete(v verdict) *Reply {
 		return a.notRecorded(err)
 	}
 	_ = a.saveResults()
+	a.tellStatement(err)
+	if errors.Is(err, store.ErrStatement) { // the next repeat goes on
+		return a.unconfirmed(err)
+	}
 	if errors.Is(err, ErrRetryable) || errors.Is(err, ErrAborted) {
 		return a.yield(err, a.callUnfinished)
 	}

@@ -28,6 +28,7 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps progress) *Reply 
 			return a.unconfirmed(err)
 		}
 		err = cmp.Or(err, steps.seal)
+		a.tellStatement(err)
 		a.observe(Event{Kind: EventRolledBack, Status: c.finalStatus(), Err: cmp.Or(err, a.cutShort())})
 		if errors.Is(err, ErrStale) {
 			return a.asRepeat()
@@ -75,6 +76,7 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps progress) *Reply 
 		seal.Steps = a.steps.unsealed()
 	}
 	_, err := a.tx.Seal(ctx, seal)
+	a.tellStatement(err)
 	switch {
 	case err == nil:
 		a.observe(Event{Kind: EventCompleted, Status: reply.Status})
@@ -97,6 +99,13 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps progress) *Reply 
 		return a.refuse(NewProblem(CodeTransactionAborted, "a statement of the transaction had failed; nothing was applied"))
 	default:
 		return a.unconfirmed(err)
+	}
+}
+
+// tellStatement sends an event if the database has refused a statement of the store: only an operator can help.
+func (a *Attempt) tellStatement(err error) {
+	if errors.Is(err, store.ErrStatement) {
+		a.observe(Event{Kind: EventFailed, Err: err})
 	}
 }
 

@@ -104,7 +104,7 @@ func TestEndsThatFail(t *testing.T) {
 						outcomes = append(outcomes, seal(t.Context(), tx, refused(), true))
 						for _, err := range outcomes {
 							want := store.ErrRetryable
-							if state == "23514" || state == "42501" {
+							if state == "23514" {
 								want = store.ErrAborted
 							}
 							require.ErrorIs(t, err, want)

@@ -20,6 +20,9 @@ var (
 	// ErrAborted: the transaction was rolled back because one of its statements, or its COMMIT, failed with an error that a
 	// repeat does not solve.
 	ErrAborted = errors.New("idem: the transaction was rolled back because a statement in it had failed")
+	// ErrStatement: the database has refused a statement of the store itself, and will again: a missing right, a column that
+	// is not there. It is an event. Other errors say what becomes of the attempt.
+	ErrStatement = errors.New("idem: the database has refused a statement of the store")
 	// ErrUnconfirmed: it is not known yet whether COMMIT took effect.
 	ErrUnconfirmed = errors.New("idem: the outcome of COMMIT is not known yet")
 	// ErrEnded: the handler has ended the transaction of its attempt itself, so it is not known which of its rows were

@@ -37,7 +37,7 @@ func again(ctx context.Context, most time.Duration, fn func(try int) (done bool)
 // (see giveBack): where there is no other server, all requests open connections.
 const otherServers = 2
 
-// Retry runs fn again after a serialization failure or a deadlock, and over another connection where the server took no
+// Retry runs fn again after a serialization failure, a deadlock or a cached plan that a migration has made useless, and over another connection where the server took no
 // writes.
 func Retry(ctx context.Context, fn func() error) (err error) {
 	others := 0
@@ -47,7 +47,7 @@ func Retry(ctx context.Context, fn func() error) (err error) {
 			others++
 			return others > otherServers
 		}
-		return err == nil || try == MaxTries-1 || !IsConflict(err)
+		return err == nil || try == MaxTries-1 || !IsConflict(err) && !isStalePlan(err)
 	})
 	return err
 }

@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,9 @@ func (t *Tx) commit(ctx context.Context, last LastCalls) error {
 			case t.DB.Dialect == Postgres && SQLState(err) == "": // nothing of it could be read, and COMMIT may be in it
 				t.Conn.discard()
 			default:
+				if isOfStatement(err) {
+					err = fmt.Errorf("in %s: %w", names(last.Within), err)
+				}
 				if err = t.noteLast(err); !t.rollback() {
 					err = t.lose()
 				}
@@ -55,6 +59,15 @@ func (t *Tx) commit(ctx context.Context, last LastCalls) error {
 	default:
 		return t.readBack(ctx, err)
 	}
+}
+
+// names are those of the statements of a message. A driver may prepare them all before it sends the first.
+func names(calls []Call) string {
+	var all []string
+	for _, c := range calls {
+		all = append(all, string(cmp.Or(c.Name, Statement(c.Text))))
+	}
+	return strings.Join(all, ", ")
 }
 
 // LastCalls end a transaction. They are one message.
@@ -130,8 +143,11 @@ func (t *Tx) because(err error) error {
 }
 
 // NotCommitted classifies an error before COMMIT. An error of a statement is ErrAborted, unless it asks for a repeat of the
-// whole command. A connection that broke is ErrRetryable.
+// whole command, or no command is to blame (isOfStatement). A connection that broke is ErrRetryable.
 func NotCommitted(err error) error {
+	if isOfStatement(err) {
+		return fmt.Errorf("%w: %w: %w", store.ErrRetryable, store.ErrStatement, err)
+	}
 	if state := SQLState(err); state != "" && !isRetryable(err) && !strings.HasPrefix(state, "08") {
 		return fmt.Errorf("%w: %w", store.ErrAborted, err)
 	}

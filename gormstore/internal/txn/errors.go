@@ -55,6 +55,18 @@ func named(err error) error {
 	return err
 }
 
+// isOfStatement reports that the server has refused a statement as such, classes 0A and 42: a right, a table, a column, a
+// plan. It will refuse it again, and no command is to blame.
+func isOfStatement(err error) bool {
+	state := SQLState(err)
+	return strings.HasPrefix(state, "0A") || strings.HasPrefix(state, "42")
+}
+
+// isStalePlan reports that a migration has made the plan useless that a connection has cached. The driver forgets it then.
+func isStalePlan(err error) bool {
+	return SQLState(err) == "0A000" && strings.Contains(err.Error(), "cached plan must not change result type")
+}
+
 // isRetryable reports the failures after which the whole command may be repeated as it was: class 40, lock not
 // available, operator intervention, a transaction that the server has ended because it did nothing or took too long.
 func isRetryable(err error) bool {

@@ -33,7 +33,7 @@ func (m *Mark) SharesSnapshot() bool { return m.isolation != "" && m.isolation !
 // CallOf is a call of one of the library's statements.
 func (d *Database) CallOf(ctx context.Context, q Querier, name Statement, row []any, args ...any) (Call, error) {
 	text, err := d.Statements.text(ctx, q, name)
-	return Call{Text: text, Args: args, Row: row}, err
+	return Call{Name: name, Text: text, Args: args, Row: row}, err
 }
 
 // Guards are $1 and $2 of begun, and $3 and $4 of lockFirst: how long the server lets the transaction do nothing, and

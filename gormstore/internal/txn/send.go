@@ -13,6 +13,7 @@ import (
 
 // Call is one statement of a message to PostgreSQL.
 type Call struct {
+	Name Statement // of the library's own
 	Text string
 	Args []any // $1, $2 and so on
 	Row  []any // pointers that take the columns of the statement's row, if it has one; nil: no row is read
