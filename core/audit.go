@@ -19,20 +19,23 @@ import (
 //     behind a guard; others are listed (EventUndeclared, Undeclared). The error ends with the lines to paste;
 //   - a route that needs a key and is not behind JWT guard, roles guard, key guard and interceptor in this order, each
 //     once; without a table every unsafe route needs one;
-//   - a route that needs a key and is registered for any method: GET, HEAD, OPTIONS and TRACE pass the guards without a key
-//     (K-8), and would run its handler;
+//   - a route that needs a key and has its handler in common with a safe method of its pattern, which would run it without a
+//     key (K-8). Who means that declares the safe method Exempt;
+//   - a route whose last handler is a guard: what stands in front of it runs without the guard;
+//   - a route that needs a key and decodes its body behind the key guard: an honest repeat may be compressed differently;
 //   - an exempt or safe route that asks for roles and is not behind JWT guard and roles guard;
 //   - a route that cannot be proven to be guarded as it must be;
 //   - a declared route that the router does not have, and an owned group without an unsafe route.
 //
-// A route in shadow is no finding. The observer is told of each one (EventShadowed), and Shadowed lists them.
+// A route in shadow is no finding, nor is one that is Unguarded. The observer is told of each one (EventShadowed,
+// EventUnguarded). Shadowed lists the first, and [Module.Table] has both.
 func (m *Module) AuditRoutes(mounted []adapter.MountedRoute) error {
 	mounted = slices.SortedFunc(slices.Values(eachMethod(mounted)), func(a, b adapter.MountedRoute) int {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Method, b.Method))
 	})
 	var findings []error
 	var missing, listed []adapter.MountedRoute
-	safe := safeMethods(mounted)
+	told := map[any]bool{} // handlers that safe methods run, too
 	exists := make(map[routeKey]bool, len(mounted))
 	for _, r := range mounted {
 		exists[routeKey{r.Method, r.Pattern}] = true
@@ -42,10 +45,14 @@ func (m *Module) AuditRoutes(mounted []adapter.MountedRoute) error {
 			for _, finding := range auditRoute(r, policy) {
 				findings = append(findings, fmt.Errorf("%s: %s", r, finding))
 			}
-			if methods := safe[registrationOf(r)]; policy != nil && policy.guarded() && slices.Contains(methods, http.MethodTrace) {
-				delete(safe, registrationOf(r)) // once is enough
-				findings = append(findings, fmt.Errorf("%s: is registered for any method, and %s requests run its handler "+
-					"without a key; register it with its method", r, strings.Join(methods, ", ")))
+			if methods := m.openTo(r, policy, mounted); len(methods) > 0 && !told[shared{r.Pattern, r.Handler}] {
+				told[shared{r.Pattern, r.Handler}] = true // once is enough
+				registered := ""
+				if slices.Contains(methods, http.MethodTrace) { // no app registers a route for TRACE alone
+					registered = "is registered for any method, and "
+				}
+				findings = append(findings, fmt.Errorf("%s: %s%s requests run its handler without a key; register it with its method "+
+					"alone, or declare them Exempt with the reason", r, registered, strings.Join(methods, ", ")))
 			}
 		case m.isOthers(r):
 			listed = append(listed, r)
@@ -53,12 +60,17 @@ func (m *Module) AuditRoutes(mounted []adapter.MountedRoute) error {
 			missing = append(missing, r)
 			findings = append(findings, fmt.Errorf("%s: %s%s", r, problem.Detail, m.whyOwned(r)))
 		}
-		if policy != nil && policy.inShadow() {
+		switch {
+		case policy == nil:
+		case policy.inShadow():
 			m.observe(context.Background(), Event{Kind: EventShadowed, Method: r.Method, Route: r.Pattern,
 				Recovery: policy.Recovery, Until: policy.ShadowUntil})
+		case policy.Unguarded != "":
+			m.observe(context.Background(), Event{Kind: EventUnguarded, Method: r.Method, Route: r.Pattern})
 		}
 	}
 	m.list(listed)
+	m.keepTable(mounted)
 	for _, d := range m.Declared() {
 		if !exists[routeKey{d.Method, d.Pattern}] {
 			findings = append(findings, fmt.Errorf("%s %s: is declared, but the router has no such route; patterns are "+
@@ -83,7 +95,9 @@ func eachMethod(mounted []adapter.MountedRoute) (all []adapter.MountedRoute) {
 			all = append(all, r)
 			continue
 		}
-		r.Handler = ^uintptr(0)
+		if r.Handler == nil {
+			r.Handler = &r
+		}
 		for _, r.Method = range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
 			http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace} {
 			all = append(all, r)
@@ -92,23 +106,24 @@ func eachMethod(mounted []adapter.MountedRoute) (all []adapter.MountedRoute) {
 	return all
 }
 
-// registration is what the routes of one registration for any method have in common.
-type registration struct {
-	host, pattern string
-	handler       uintptr
+// shared is a handler of a pattern that more than one method may have.
+type shared struct {
+	pattern string
+	handler any
 }
 
-func registrationOf(r adapter.MountedRoute) registration {
-	return registration{r.Host, r.Pattern, r.Handler}
-}
-
-// safeMethods returns the safe methods of each handler that is known. With TRACE among them, it is registered for any
-// method: no app registers a route for TRACE alone.
-func safeMethods(mounted []adapter.MountedRoute) map[registration][]string {
-	methods := map[registration][]string{}
-	for _, r := range mounted {
-		if r.Handler != 0 && isSafe(r.Method) {
-			methods[registrationOf(r)] = append(methods[registrationOf(r)], r.Method)
+// openTo returns the safe methods that run the handler of a guarded route without a key, and are not declared to do so.
+func (m *Module) openTo(r adapter.MountedRoute, policy *route, mounted []adapter.MountedRoute) (methods []string) {
+	if policy == nil || !policy.guarded() || r.Handler == nil {
+		return nil
+	}
+	for _, other := range mounted {
+		same := other.Pattern == r.Pattern && other.Handler == r.Handler
+		if !same || !isSafe(other.Method) || slices.Contains(methods, other.Method) { // two hosts may have one
+			continue
+		}
+		if declared, _ := m.route(other.Method, other.Pattern); declared == nil || declared.Exempt == "" {
+			methods = append(methods, other.Method)
 		}
 	}
 	return methods
@@ -130,8 +145,18 @@ func auditRoute(r adapter.MountedRoute, policy *route) (findings []string) {
 	if r.Unproven != "" {
 		return []string{"is unproven: " + r.Unproven}
 	}
+	if r.GuardIsLast {
+		findings = append(findings, "has a guard as its last handler, and what stands in front of it runs without it; put the "+
+			"guards in front of the handler")
+	}
+	if policy.guarded() {
+		for _, decoder := range decoders(r.Chain) {
+			findings = append(findings, "may decode its body behind the key guard: "+decoder+"; mount that in front of it, or a "+
+				"repeat that is compressed anew is refused as another command")
+		}
+	}
 	var has, missing, doubled []adapter.Guard
-	for _, g := range r.Guards {
+	for _, g := range r.Guards() {
 		switch {
 		case !slices.Contains(need, g):
 		case !slices.Contains(has, g):
@@ -240,7 +265,7 @@ func (m *Module) owner(r adapter.MountedRoute) string {
 
 // isGuarded reports whether a guard of a module is in front of the route. JWTGuard belongs to no module.
 func isGuarded(r adapter.MountedRoute) bool {
-	return slices.ContainsFunc(r.Guards, func(g adapter.Guard) bool { return g != adapter.GuardJWT })
+	return slices.ContainsFunc(r.Guards(), func(g adapter.Guard) bool { return g != adapter.GuardJWT })
 }
 
 // whyOwned explains why the audit refuses a route that is not in the table, if the reason is not obvious.

@@ -13,6 +13,11 @@ import (
 
 var money = []adapter.Guard{adapter.GuardJWT, adapter.GuardRoles, adapter.GuardKey, adapter.GuardInterceptor}
 
+// behind returns the chain of a handler behind guards.
+func behind(guards ...adapter.Guard) []adapter.Link {
+	return []adapter.Link{{Name: "shop/guards.New.func1", Guards: guards}, {Name: "shop.pay"}}
+}
+
 // CONTRACT D-2, O-4
 func TestAuditRoutes(t *testing.T) {
 	withTable := core.Config{Store: memstore.New(), Routes: core.Routes{
@@ -22,10 +27,10 @@ func TestAuditRoutes(t *testing.T) {
 		"GET /ledger":    {Roles: []string{"operator"}},
 	}}
 	complete := []adapter.MountedRoute{
-		{Method: "POST", Pattern: "/pay", Guards: money},
+		{Method: "POST", Pattern: "/pay", Chain: behind(money...)},
 		{Method: "PATCH", Pattern: "/profile"},
-		{Method: "PUT", Pattern: "/limits", Guards: money[:2]},
-		{Method: "GET", Pattern: "/ledger", Guards: money},
+		{Method: "PUT", Pattern: "/limits", Chain: behind(money[:2]...)},
+		{Method: "GET", Pattern: "/ledger", Chain: behind(money...)},
 		{Method: "GET", Pattern: "/healthz", Unproven: "does not matter"},
 	}
 	with := func(r adapter.MountedRoute) []adapter.MountedRoute { // in the place of a route, or behind them
@@ -37,7 +42,7 @@ func TestAuditRoutes(t *testing.T) {
 		return append([]adapter.MountedRoute{r}, complete...)
 	}
 	pay := func(guards ...adapter.Guard) []adapter.MountedRoute {
-		return with(adapter.MountedRoute{Method: "POST", Pattern: "/pay", Guards: guards})
+		return with(adapter.MountedRoute{Method: "POST", Pattern: "/pay", Chain: behind(guards...)})
 	}
 	free := core.Policy{Exempt: "moves no money"}
 	own := core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}}
@@ -62,36 +67,53 @@ func TestAuditRoutes(t *testing.T) {
 				"want JWT guard, roles guard, key guard, interceptor"}},
 		"doubled": {withTable, pay(append(money, money[1:]...)...), []string{
 			"POST /pay: has more than one roles guard, key guard, interceptor; mount each once, on the group or on the route"}},
-		"undeclared": {withTable, with(adapter.MountedRoute{Method: "DELETE", Pattern: "/pay", Guards: money}), []string{
+		"undeclared": {withTable, with(adapter.MountedRoute{Method: "DELETE", Pattern: "/pay", Chain: behind(money...)}), []string{
 			"DELETE /pay: this route is not in the table of routes; declare it with a recovery or as exempt",
 			"lines for Config.Routes; replace Exempt by a Recovery, or TODO by the reason why a repeat does no harm:",
 			`	"DELETE /pay": {Exempt: "TODO"},`}},
 		"on a host": {withTable, with(adapter.MountedRoute{Host: "a.example", Method: "POST", Pattern: "/pay"}), []string{
 			"POST a.example/pay: is not behind"}},
 		"declared only": {withTable, complete[1:], []string{"POST /pay: is declared, but the router has no such route"}},
-		"unproven": {withTable, with(adapter.MountedRoute{Method: "POST", Pattern: "/pay", Guards: money, Unproven: "odd"}),
+		"unproven": {withTable, with(adapter.MountedRoute{Method: "POST", Pattern: "/pay", Chain: behind(money...), Unproven: "odd"}),
 			[]string{"POST /pay: is unproven: odd"}},
-		"any method": {own, []adapter.MountedRoute{{Pattern: "/a", Guards: money}}, []string{
+		"any method": {own, []adapter.MountedRoute{{Pattern: "/a", Chain: behind(money...)}}, []string{
 			"CONNECT /a: is registered for any method, and GET, HEAD, OPTIONS, TRACE requests run its handler without a key; " +
-				"register it with its method"}},
+				"register it with its method alone, or declare them Exempt with the reason"}},
 		"any method but one": {own, []adapter.MountedRoute{
 			{Method: "GET", Pattern: "/a", Handler: 1}, {Method: "HEAD", Pattern: "/a", Handler: 2},
-			{Method: "POST", Pattern: "/a", Guards: money, Handler: 2}, {Method: "TRACE", Pattern: "/a", Handler: 2},
+			{Method: "POST", Pattern: "/a", Chain: behind(money...), Handler: 2}, {Method: "TRACE", Pattern: "/a", Handler: 2},
 		}, []string{"POST /a: is registered for any method, and HEAD, TRACE requests run its handler without a key"}},
-		"one code for two methods": {own, []adapter.MountedRoute{ // a function may make both handlers
-			{Method: "GET", Pattern: "/a", Handler: 1}, {Method: "POST", Pattern: "/a", Guards: money, Handler: 1},
-			{Method: "TRACE", Pattern: "/b", Handler: 1},
+		"one handler of two methods": {own, []adapter.MountedRoute{
+			{Method: "GET", Pattern: "/a", Handler: 1}, {Method: "POST", Pattern: "/a", Chain: behind(money...), Handler: 1},
+			{Method: "PUT", Pattern: "/a", Chain: behind(money...), Handler: 1}, {Method: "GET", Pattern: "/b", Handler: 1},
+		}, []string{"POST /a: GET requests run its handler without a key"}},
+		"handlers that are not known": {own, []adapter.MountedRoute{
+			{Method: "GET", Pattern: "/a"}, {Method: "POST", Pattern: "/a", Chain: behind(money...)},
 		}, nil},
+		"one handler, declared": {core.Config{Store: memstore.New(), Routes: core.Routes{
+			"POST /a": {Recovery: core.Park}, "GET /a": {Exempt: "shows the form"}, "PUT /a": free,
+		}}, []adapter.MountedRoute{
+			{Method: "GET", Pattern: "/a", Handler: 1}, {Method: "HEAD", Pattern: "/a", Handler: 1},
+			{Method: "POST", Pattern: "/a", Chain: behind(money...), Handler: 1}, {Method: "PUT", Pattern: "/a", Handler: 1},
+		}, nil},
+		"on another host": {own, []adapter.MountedRoute{
+			{Method: "GET", Host: "b.example", Pattern: "/a", Handler: 1}, {Method: "POST", Pattern: "/a", Chain: behind(money...), Handler: 1},
+		}, []string{"POST /a: GET requests run its handler without a key"}},
+		"a guard is last": {withTable, with(adapter.MountedRoute{Method: "POST", Pattern: "/pay", Chain: behind(money...), GuardIsLast: true}),
+			[]string{"POST /pay: has a guard as its last handler"}},
+		"not guarded yet": {core.Config{Store: memstore.New(), Routes: core.Routes{
+			"POST /a": {Recovery: core.Park}, "POST /a/:id": {Unguarded: "waits for release 12"},
+		}}, []adapter.MountedRoute{{Method: "POST", Pattern: "/a", Chain: behind(money...)}, {Method: "POST", Pattern: "/a/:id"}}, nil},
 		"any method, exempt": {core.Config{Store: memstore.New(), Routes: core.Routes{
 			"POST /a": free, "PUT /a": free, "PATCH /a": free, "DELETE /a": free, "CONNECT /a": free,
 		}}, []adapter.MountedRoute{{Pattern: "/a"}}, nil},
 		"roles on an exempt route": {withTable, with(adapter.MountedRoute{Method: "PUT", Pattern: "/limits"}), []string{
 			"PUT /limits: is not behind the JWT guard, roles guard; mount JWTGuard (or Bridge, behind a JWT middleware of your " +
 				"own), then RolesGuard"}},
-		"roles on a safe route": {withTable, with(adapter.MountedRoute{Method: "GET", Pattern: "/ledger", Guards: money[1:]}),
+		"roles on a safe route": {withTable, with(adapter.MountedRoute{Method: "GET", Pattern: "/ledger", Chain: behind(money[1:]...)}),
 			[]string{"GET /ledger: is not behind the JWT guard"}},
 		"everything at once": {withTable, []adapter.MountedRoute{
-			{Method: "POST", Pattern: "/pay", Guards: []adapter.Guard{adapter.GuardKey, adapter.GuardRoles, adapter.GuardKey}},
+			{Method: "POST", Pattern: "/pay", Chain: behind(adapter.GuardKey, adapter.GuardRoles, adapter.GuardKey)},
 			{Method: "PATCH", Pattern: "/profile"},
 			{Method: "POST", Pattern: "/else"},
 		}, []string{
@@ -104,7 +126,7 @@ func TestAuditRoutes(t *testing.T) {
 			"lines for Config.Routes",
 			`"POST /else": {Exempt: "TODO"},`,
 		}},
-		"without a table":         {own, []adapter.MountedRoute{{Method: "POST", Pattern: "/a", Guards: money}}, nil},
+		"without a table":         {own, []adapter.MountedRoute{{Method: "POST", Pattern: "/a", Chain: behind(money...)}}, nil},
 		"without a table, open":   {own, []adapter.MountedRoute{{Method: "POST", Pattern: "/a"}}, []string{"POST /a: is not behind"}},
 		"without a table, a read": {own, []adapter.MountedRoute{{Method: "GET", Pattern: "/a"}}, nil},
 	} {
@@ -184,13 +206,13 @@ func TestOutsideOfOwns(t *testing.T) {
 	idem := owner(t, core.Routes{"POST /pay": {Recovery: core.Park}, "PUT /else": {Recovery: core.Park}}, &events, "/pay")
 	audit := func(outside ...adapter.MountedRoute) error {
 		return idem.AuditRoutes(append(outside,
-			adapter.MountedRoute{Method: "POST", Pattern: "/pay", Guards: money},
-			adapter.MountedRoute{Method: "PUT", Pattern: "/else", Guards: money}))
+			adapter.MountedRoute{Method: "POST", Pattern: "/pay", Chain: behind(money...)},
+			adapter.MountedRoute{Method: "PUT", Pattern: "/else", Chain: behind(money...)}))
 	}
 	require.Empty(t, idem.Undeclared())
 	outside := []adapter.MountedRoute{
 		{Method: "POST", Pattern: "/login"}, {Method: "GET", Pattern: "/login"},
-		{Host: "a.example", Method: "DELETE", Pattern: "/carts/:id", Guards: money[:1]},
+		{Host: "a.example", Method: "DELETE", Pattern: "/carts/:id", Chain: behind(money[:1]...)},
 		{Host: "b.example", Method: "DELETE", Pattern: "/carts/:id", Unproven: "does not matter"},
 	}
 	require.NoError(t, audit(outside...))
@@ -204,7 +226,7 @@ func TestOutsideOfOwns(t *testing.T) {
 	require.Empty(t, idem.Undeclared())
 
 	for _, guard := range money[1:] {
-		err := audit(adapter.MountedRoute{Method: "POST", Pattern: "/login", Guards: []adapter.Guard{guard}})
+		err := audit(adapter.MountedRoute{Method: "POST", Pattern: "/login", Chain: behind(guard)})
 		require.ErrorContains(t, err, "POST /login: this route is not in the table of routes; declare it with a recovery or as "+
 			"exempt. It is outside of Config.Owns, but behind the guards, which refuse it")
 		require.Empty(t, idem.Undeclared())

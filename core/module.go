@@ -31,8 +31,8 @@ type Config struct {
 	// table, as without Owns. Owns needs Routes. Default: all routes of the router.
 	Owns []string
 	// Policy is the module's own policy. Without Routes it applies to every unsafe route behind the guards, and must have no
-	// Exempt. With Routes it supplies the value of zero fields in their policies, and must have no Recovery, Roles, Exempt,
-	// Review, ShadowUntil, Formerly or Streaming.
+	// Exempt or Unguarded. With Routes it supplies the value of zero fields in their policies, and must have no Recovery,
+	// Roles, Exempt, Unguarded, Review, ShadowUntil, Formerly or Streaming.
 	Policy Policy
 
 	// Scoping says what belongs to the scope of a key in addition to issuer, tenant and subject (S-4). Default: nothing.
@@ -121,6 +121,7 @@ type Module struct {
 	unwritten  sync.Map // routeKey -> *atomic.Int64: successes whose transaction carried no write
 	failing    sync.Map // routeKey -> *atomic.Int64: refusals behind a statement that had failed
 	undeclared atomic.Pointer[[]string]
+	table      atomic.Pointer[[]string]
 	calls      callNames // for Operator.Find
 
 	strangers sync.Map // stranger -> time.Time: when Run last told of its operations
@@ -157,7 +158,7 @@ func New(cfg Config) (*Module, error) {
 	case cfg.Routes == nil:
 		filled := own.withDefaults(Policy{})
 		m.own = &route{Policy: filled}
-		if own.Exempt != "" {
+		if own.Exempt != "" || own.Unguarded != "" {
 			bad("Policy.Exempt: without Routes everything would be exempt; declare the routes")
 		}
 		if own.Formerly != nil {
@@ -166,9 +167,9 @@ func New(cfg Config) (*Module, error) {
 		for _, err := range append(filled.check("", cfg.Store), own.unused(filled)...) {
 			bad("Policy: %w", err)
 		}
-	case own.Recovery != 0 || own.Formerly != nil || own.Exempt != "" || own.Roles != nil || own.Review != nil ||
-		own.Streaming || !own.ShadowUntil.IsZero():
-		bad("Policy: with Routes the module's own policy only fills in numbers; set Recovery, Roles, Exempt, Review, " +
+	case own.Recovery != 0 || own.Formerly != nil || own.Exempt != "" || own.Unguarded != "" || own.Roles != nil ||
+		own.Review != nil || own.Streaming || !own.ShadowUntil.IsZero():
+		bad("Policy: with Routes the module's own policy only fills in numbers; set Recovery, Roles, Exempt, Unguarded, Review, " +
 			"ShadowUntil and Streaming on each route, and Formerly")
 	default:
 		inherited := own.withDefaults(Policy{}).check(http.MethodGet, cfg.Store) // what every route may override

@@ -44,6 +44,7 @@ const (
 	// EventSettleRefused: an operator wanted to settle an operation, and nothing was changed: Who, Code.
 	EventSettleRefused EventKind = "settle_refused"
 	EventUndeclared    EventKind = "undeclared" // the audit found an unsafe route outside of Config.Owns and the table
+	EventUnguarded     EventKind = "unguarded"  // the audit found a route that is declared as not guarded yet
 
 	EventLeaseLost         EventKind = "lease_lost"          // an attempt could not renew its lease; its context ends: Err
 	EventUnknown           EventKind = "unknown"             // what an attempt changed is not known; settle it: Status

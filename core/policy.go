@@ -36,10 +36,10 @@ const (
 // with the pattern as the router spells it: "POST /v1/payments/:id/refunds" (contract O-4).
 type Routes map[string]Policy
 
-// Policy says how one route is guarded. An unsafe route has either a Recovery or a reason to be Exempt. A safe route
-// (GET, HEAD, OPTIONS, TRACE) has neither, only Roles. A zero field takes its value from Config.Policy. If that is zero
-// too, it has the default named below. Recovery, Formerly, Roles, Exempt, Review, ShadowUntil and Streaming are never taken
-// from Config.Policy.
+// Policy says how one route is guarded. An unsafe route has either a Recovery, or a reason to be Exempt or Unguarded. A
+// safe route (GET, HEAD, OPTIONS, TRACE) has only Roles, and a reason to be Exempt if it runs the handler of a guarded
+// one. A zero field takes its value from Config.Policy. If that is zero too, it has the default named below. Recovery,
+// Formerly, Roles, Exempt, Unguarded, Review, ShadowUntil and Streaming are never taken from Config.Policy.
 type Policy struct {
 	// Recovery says what happens after an attempt that failed or was cut off: Rollback, Resume or Park. It has no default
 	// (O-5).
@@ -51,8 +51,12 @@ type Policy struct {
 	Formerly []string
 	// Roles: the caller needs one of them, on the first request and on every repeat (O-3). Empty: any principal.
 	Roles []string
-	// Exempt is the reason why this unsafe route needs no key, written as a sentence. New refuses a single word, and TODO.
+	// Exempt is the reason why this route needs no key, written as a sentence. New refuses a single word, and TODO. Of a safe
+	// route it is the reason why requests without a key may run the handler of a guarded route.
 	Exempt string
+	// Unguarded is the reason why this unsafe route is not guarded yet, written likewise. A repeat of its requests runs again.
+	// The audit tells the observer of each one (EventUnguarded), and it stays in [Module.Table].
+	Unguarded string
 	// Review is called before a recorded answer is replayed, for rights that depend on the stored resource. If it returns an
 	// error or panics, the repeat gets 403 (O-3). The error's text is not sent.
 	Review func(ctx context.Context, p Principal, r Record) error
@@ -216,15 +220,21 @@ func (p Policy) check(method string, st Store) (errs []error) {
 	switch {
 	case isSafe(method) && p.Recovery != 0:
 		bad("Recovery: %s is a safe method and needs no key; leave Recovery out", method)
-	case isSafe(method) && p.Exempt != "":
-		bad("Exempt: %s is a safe method and needs no exemption; leave Exempt out", method)
-	case isSafe(method):
+	case isSafe(method) && p.Unguarded != "":
+		bad("Unguarded: %s is a safe method and needs no key; leave Unguarded out", method)
 	case p.Exempt != "" && p.Recovery != 0:
 		bad("Exempt: a route is either exempt or has a Recovery, not both")
+	case p.Unguarded != "" && (p.Recovery != 0 || p.Exempt != ""):
+		bad("Unguarded: a route that is not guarded yet is neither exempt nor has a Recovery")
 	case p.Exempt != "":
 		if !isReason(p.Exempt) {
 			bad("Exempt: %q is no reason; say in a sentence why a repeat does no harm, or choose a Recovery", p.Exempt)
 		}
+	case p.Unguarded != "":
+		if !isReason(p.Unguarded) {
+			bad("Unguarded: %q is no reason; say in a sentence what it waits for, or choose a Recovery", p.Unguarded)
+		}
+	case isSafe(method):
 	case p.Recovery == 0:
 		bad("Recovery: choose one, money safety has no default: core.Rollback for handlers that only write rows of " +
 			"the app's own database; core.Resume for handlers made of steps; core.Park for anything else. Or say why the " +

@@ -246,12 +246,12 @@ func TestShadowBesideOtherRules(t *testing.T) {
 			Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { told = append(told, e) }),
 		})
 		require.NoError(t, idem.AuditRoutes([]adapter.MountedRoute{
-			{Method: "POST", Pattern: "/pay", Guards: money}, {Method: "POST", Pattern: "/refund", Guards: money},
+			{Method: "POST", Pattern: "/pay", Chain: behind(money...)}, {Method: "POST", Pattern: "/refund", Chain: behind(money...)},
 		}))
 		require.Equal(t, []core.Event{{Kind: core.EventShadowed, Method: "POST", Route: "/pay", Recovery: core.Park, Until: until}},
 			told)
 		require.ErrorContains(t, idem.AuditRoutes([]adapter.MountedRoute{
-			{Method: "POST", Pattern: "/pay"}, {Method: "POST", Pattern: "/refund", Guards: money},
+			{Method: "POST", Pattern: "/pay"}, {Method: "POST", Pattern: "/refund", Chain: behind(money...)},
 		}), "POST /pay: is not behind", "a route in shadow needs its guards as any other")
 
 		shadowed := idem.Shadowed()

@@ -33,6 +33,6 @@ func TestLayout(t *testing.T) {
 
 	idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
 	require.NoError(t, err)
-	err = idem.AuditRoutes(mounted("", e.Routes(), trackerOf(e), nil, false))
+	err = idem.AuditRoutes(mounted(e, "", trackerOf(e), nil, false))
 	require.ErrorContains(t, err, "POST /a: is unproven: the middleware of Echo.Use could not be read")
 }

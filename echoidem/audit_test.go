@@ -88,3 +88,75 @@ func TestAuditOfOwnedGroups(t *testing.T) {
 	e.Host("b.example").Any("/v1/p*", never)
 	require.ErrorContains(t, echoidem.Audit(e, idem), "PATCH b.example/v1/p*: this route is not in the table")
 }
+
+// Echo reads the slice of a route's middleware again at each request. If the app has changed it, the route is unproven.
+//
+// CONTRACT D-2
+func TestAuditOfSharedSlices(t *testing.T) {
+	idem := adaptertest.NewModule(t, core.Config{})
+	jwt, guard := echoidem.JWTGuard(adaptertest.NewVerifier(t)), echoidem.Idempotent(idem)
+	never := func(echo.Context) error { t.Error("a handler ran"); return nil }
+	open := func(next echo.HandlerFunc) echo.HandlerFunc { return next }
+	const changed = ": is unproven: its slice of middleware was changed after it was added"
+
+	e := newApp().echo
+	base := append(make([]echo.MiddlewareFunc, 0, 4), jwt)
+	e.POST("/v1/open", never, append(base, open)...)
+	e.POST("/v1/pay", never, append(base, guard)...) // over the same array
+	err := echoidem.Audit(e, idem)
+	require.ErrorContains(t, err, "POST /v1/open"+changed)
+	require.NotContains(t, err.Error(), "/pay")
+
+	e = newApp().echo
+	one := []echo.MiddlewareFunc{jwt, guard}
+	e.POST("/v1/pay", never, one...)
+	e.POST("/v1/refund", never, one...)
+	e.Group("/v2", one...).POST("/pay", never)
+	require.NoError(t, echoidem.Audit(e, idem), "one slice for two routes, and nobody changes it")
+	one[1] = open
+	err = echoidem.Audit(e, idem)
+	require.ErrorContains(t, err, "POST /v1/pay"+changed)
+	require.ErrorContains(t, err, "POST /v1/refund"+changed)
+	require.NotContains(t, err.Error(), "/v2", "Echo's groups copy")
+}
+
+// What the app does by Router.Add, past Echo, makes a route unproven, if the router then runs something else.
+//
+// CONTRACT D-2
+func TestAuditOfReplacedRoutes(t *testing.T) {
+	idem := adaptertest.NewModule(t, core.Config{})
+	jwt, guard := echoidem.JWTGuard(adaptertest.NewVerifier(t)), echoidem.Idempotent(idem)
+	never := func(echo.Context) error { t.Error("a handler ran"); return nil }
+	other := func(echo.Context) error { return nil }
+	for name, test := range map[string]struct {
+		path string
+		do   func(e *echo.Echo)
+		want bool
+	}{
+		"nothing":           {"/v1/pay", func(*echo.Echo) {}, false},
+		"a parameter":       {"/v1/orders/:id/pay", func(*echo.Echo) {}, false},
+		"a wildcard":        {"/v1/p*", func(*echo.Echo) {}, false},
+		"an escaped colon":  {`/v1/pay\:now`, func(*echo.Echo) {}, false},
+		"another route":     {"/v1/pay", func(e *echo.Echo) { e.Router().Add(http.MethodPost, "/v1/else", never) }, false},
+		"its handler":       {"/v1/pay", func(e *echo.Echo) { e.Router().Add(http.MethodPost, "/v1/pay", never) }, true},
+		"another handler":   {"/v1/pay", func(e *echo.Echo) { e.Router().Add(http.MethodPost, "/v1/pay", other) }, true},
+		"another parameter": {"/v1/:id", func(e *echo.Echo) { e.Router().Add(http.MethodPost, "/v1/:name", never) }, true},
+		"without a handler": {"/v1/pay", func(e *echo.Echo) { e.Router().Add(http.MethodPost, "/v1/pay", nil) }, false}, // is ignored
+		"replaced, and added by Echo": {"/v1/pay", func(e *echo.Echo) {
+			e.Router().Add(http.MethodPost, "/v1/pay", never)
+			e.POST("/v1/pay", never, jwt, guard)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newApp().echo
+			e.POST(test.path, never, jwt, guard)
+			e.PUT("/later", other, jwt, guard)
+			test.do(e)
+			if err := echoidem.Audit(e, idem); test.want {
+				require.ErrorContains(t, err, "POST "+test.path+": is unproven: the router has something else in its place")
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
+}

@@ -54,12 +54,8 @@ func (p *patterns) unguardable(c echo.Context) string {
 // inFront tells whether the router would find a route for a request that has none: it was not asked yet.
 func inFront(c echo.Context) bool {
 	e, r := c.Echo(), c.Request()
-	router, ok := e.Routers()[r.Host]
-	if !ok {
-		router = e.Router()
-	}
 	found := e.NewContext(r, nil)
-	router.Find(r.Method, echo.GetPath(r), found)
+	routerOf(e, r.Host).Find(r.Method, echo.GetPath(r), found)
 	return found.Path() != ""
 }
 

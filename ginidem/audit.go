@@ -27,13 +27,14 @@ func mounted(routes gin.RoutesInfo, chains map[routeKey][]uintptr) []adapter.Mou
 	for i, r := range routes {
 		// Gin unescapes a colon when it begins to serve, and c.FullPath has it unescaped.
 		found[i] = adapter.MountedRoute{Method: r.Method, Pattern: strings.ReplaceAll(r.Path, `\:`, ":"),
-			Handler: adapter.CodeOf(r.HandlerFunc)}
+			Handler: adapter.HandlerOf(r.HandlerFunc)}
 		chain := chains[routeKey{r.Method, r.Path}]
 		if len(chain) == 0 || chain[len(chain)-1] != adapter.CodeOf(r.HandlerFunc) {
 			found[i].Unproven = "the chain of its handlers could not be read; use the Gin version that this module requires"
 		}
 		for _, code := range chain {
-			found[i].Guards = append(found[i].Guards, guards[code]...)
+			link := guards.Link(code)
+			found[i].Chain, found[i].GuardIsLast = append(found[i].Chain, link), link.Guards != nil
 		}
 	}
 	return found

@@ -1,6 +1,9 @@
 package adapter
 
-import "reflect"
+import (
+	"reflect"
+	"runtime"
+)
 
 // Guard is one of the guards that a request has to pass, in the order of the constants (D-2).
 type Guard uint8
@@ -43,6 +46,15 @@ func NewGuardCodes(jwt, bridge, roles, key, interceptor, idempotent any) GuardCo
 		CodeOf(interceptor): {GuardInterceptor},
 		CodeOf(idempotent):  {GuardRoles, GuardKey, GuardInterceptor},
 	}
+}
+
+// Link returns the function that has this code as a link of a chain.
+func (g GuardCodes) Link(code uintptr) Link {
+	l := Link{Name: nameOf(code), Guards: g[code]}
+	if f := runtime.FuncForPC(code); f != nil {
+		l.File, _ = f.FileLine(code)
+	}
+	return l
 }
 
 // CodeOf returns the address of a function's code.

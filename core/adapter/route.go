@@ -6,13 +6,29 @@ type MountedRoute struct {
 	Method  string // "" for any: it counts as a route of each method of RFC 9110 and PATCH
 	Pattern string // as the router spells it
 	Subtree bool   // the pattern takes every path below it, too, and does not say so by a wildcard
-	// Handler tells handlers apart: routes that one registration for any method has made have the same, the address of its
-	// code for instance. 0 if it is not known. A route of any method needs none.
-	Handler uintptr
-	// Guards are those that a request meets on its way to the handler, in that order. Idempotent counts as its three.
-	Guards []Guard
-	// Unproven says why Guards may be incomplete or wrong, and how to fix it. "" if Guards is certain.
+	// Handler tells the route's handler from others: see [HandlerOf]. nil if it is not known. A route of any method needs none.
+	Handler any
+	// Chain is what a request meets on its way to the handler, in that order. It may end with the handler.
+	Chain []Link
+	// GuardIsLast: a guard stands where the handler should be, so the handler is in front of it. Most routers rule that out.
+	GuardIsLast bool
+	// Unproven says why Chain may be incomplete or wrong, and how to fix it. "" if Chain is certain.
 	Unproven string
+}
+
+// Link is one function of a route's chain.
+type Link struct {
+	Name   string  // of its code, with its package; where the compiler has inlined its constructor, that of the caller
+	File   string  // of its source, also then
+	Guards []Guard // those that it is; Idempotent is three. nil for a function of others
+}
+
+// Guards are those that a request meets, in that order.
+func (r MountedRoute) Guards() (guards []Guard) {
+	for _, l := range r.Chain {
+		guards = append(guards, l.Guards...)
+	}
+	return guards
 }
 
 // String returns "METHOD /pattern", or "METHOD host/pattern" if there is a host.

@@ -1,6 +1,7 @@
 package httpidem
 
 import (
+	"net/http"
 	"strings"
 
 	"github.com/auth19/idem/core"
@@ -18,18 +19,28 @@ func Audit(r *Router, idem *core.Module) error {
 	routes := make([]adapter.MountedRoute, len(*r.routes))
 	for i, one := range *r.routes {
 		routes[i] = adapter.MountedRoute{Host: one.host, Method: one.method, Pattern: one.path,
-			Subtree: strings.HasSuffix(one.path, "/"), Guards: GuardsOf(one.middleware...)}
+			Subtree: strings.HasSuffix(one.path, "/"), Handler: one.handler, Chain: ChainOf(one.middleware...)}
 	}
 	return idem.AuditRoutes(routes)
 }
 
-// GuardsOf returns the guards of this package that are among the middleware, in that order: for audits of other routers.
-func GuardsOf(middleware ...Middleware) (guards []adapter.Guard) {
+// ChainOf returns the middleware as a chain, with the guards of this package: for audits of other routers.
+func ChainOf(middleware ...Middleware) (chain []adapter.Link) {
 	known := guardCodes()
 	for _, m := range middleware {
-		guards = append(guards, known[adapter.CodeOf(m)]...)
+		chain = append(chain, known.Link(adapter.CodeOf(m)))
 	}
-	return guards
+	return chain
+}
+
+// Behind returns the handler behind a guard of this package, if the guard has made the handler that is given: for audits of
+// other routers.
+func Behind(guard Middleware, made http.Handler) (next http.Handler, ok bool) {
+	g, ok := made.(*guarded)
+	if !ok || adapter.CodeOf(g.guard) != adapter.CodeOf(guard(nil).(*guarded).guard) {
+		return nil, false
+	}
+	return g.next, true
 }
 
 // guardCodes are those of the guards of this package.

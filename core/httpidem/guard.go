@@ -20,10 +20,10 @@ type Middleware = func(next http.Handler) http.Handler
 //go:noinline
 func JWTGuard(v *authctx.Verifier, observers ...core.Observer) Middleware {
 	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			p, err := v.VerifyRequest(r)
-			_ = authctx.Authenticate(&exchange{w: w, r: r, next: next}, p, err, observers)
-		})
+		return &guarded{next, func(x *exchange) {
+			p, err := v.VerifyRequest(x.r)
+			_ = authctx.Authenticate(x, p, err, observers)
+		}}
 	}
 }
 
@@ -35,10 +35,10 @@ func JWTGuard(v *authctx.Verifier, observers ...core.Observer) Middleware {
 //go:noinline
 func Bridge(find func(r *http.Request) (authctx.Principal, error), observers ...core.Observer) Middleware {
 	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			p, err := find(r)
-			_ = authctx.Authenticate(&exchange{w: w, r: r, next: next}, p, err, observers)
-		})
+		return &guarded{next, func(x *exchange) {
+			p, err := find(x.r)
+			_ = authctx.Authenticate(x, p, err, observers)
+		}}
 	}
 }
 
@@ -47,7 +47,9 @@ func Bridge(find func(r *http.Request) (authctx.Principal, error), observers ...
 //
 //go:noinline
 func RolesGuard(idem *core.Module) Middleware {
-	return func(next http.Handler) http.Handler { return guarded(idem.RolesGuard, next) }
+	return func(next http.Handler) http.Handler {
+		return &guarded{next, func(x *exchange) { _ = idem.RolesGuard(x) }}
+	}
 }
 
 // KeyGuard refuses a request that has not exactly one valid key (400), or whose body is too large (413). Mount it behind
@@ -55,7 +57,9 @@ func RolesGuard(idem *core.Module) Middleware {
 //
 //go:noinline
 func KeyGuard(idem *core.Module) Middleware {
-	return func(next http.Handler) http.Handler { return guarded(idem.KeyGuard, next) }
+	return func(next http.Handler) http.Handler {
+		return &guarded{next, func(x *exchange) { _ = idem.KeyGuard(x) }}
+	}
 }
 
 // Interceptor claims the request's key, runs the handler, and records its answer before it sends the answer. If the key
@@ -63,7 +67,9 @@ func KeyGuard(idem *core.Module) Middleware {
 //
 //go:noinline
 func Interceptor(idem *core.Module) Middleware {
-	return func(next http.Handler) http.Handler { return guarded(idem.Interceptor, next) }
+	return func(next http.Handler) http.Handler {
+		return &guarded{next, func(x *exchange) { _ = idem.Interceptor(x) }}
+	}
 }
 
 // Idempotent makes routes idempotent: it is RolesGuard, KeyGuard and Interceptor in one. Mount it once, behind JWTGuard
@@ -71,9 +77,18 @@ func Interceptor(idem *core.Module) Middleware {
 //
 //go:noinline
 func Idempotent(idem *core.Module) Middleware {
-	return func(next http.Handler) http.Handler { return guarded(idem.Idempotent, next) }
+	return func(next http.Handler) http.Handler {
+		return &guarded{next, func(x *exchange) { _ = idem.Idempotent(x) }}
+	}
 }
 
-func guarded(guard func(x core.Exchange) error, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _ = guard(&exchange{w: w, r: r, next: next}) })
+// guarded is a handler behind a guard.
+type guarded struct {
+	next  http.Handler
+	guard func(x *exchange)
+}
+
+// ServeHTTP implements [http.Handler].
+func (g *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.guard(&exchange{w: w, r: r, next: g.next})
 }

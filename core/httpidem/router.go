@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/auth19/idem/core/adapter"
 )
 
 // Router is an [http.ServeMux] with groups. It puts the middleware of a group around each of its routes, where the route
@@ -20,6 +22,7 @@ type Router struct {
 type route struct {
 	method, host, path string // method is "" for any
 	middleware         []Middleware
+	handler            any // see adapter.HandlerOf
 }
 
 // NewRouter returns a router without routes.
@@ -44,7 +47,7 @@ func (r *Router) Group(prefix string, middleware ...Middleware) *Router {
 // the pattern is wrong or is registered already.
 func (r *Router) Handle(pattern string, handler http.Handler) {
 	added := parse(pattern, r.prefix)
-	added.middleware = r.middleware
+	added.middleware, added.handler = r.middleware, adapter.HandlerOf(handler)
 	for _, m := range slices.Backward(r.middleware) {
 		handler = m(handler)
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/auth19/idem/core"
 )
 
-// table is what the core.Routes of the app say: "Park", "Exempt" or something else, by "POST /v1/payments".
+// table is what the core.Routes of the app say: "Park", "Exempt" or something else, by "POST /v1/payments". What is not
+// guarded yet counts as exempt.
 type table map[string]string
 
 func (p *program) table() table {
@@ -43,8 +44,8 @@ func (p *program) policy(v ssa.Value) string {
 		for _, field := range fieldsOf(literal) {
 			name := fieldOf(literal.Type(), field.Field).Name()
 			for _, value := range storedAt(field) {
-				if name == "Exempt" {
-					return name
+				if name == "Exempt" || name == "Unguarded" {
+					return "Exempt"
 				} else if said, ok := value.(*ssa.Const); ok && name == "Recovery" {
 					if n, _ := constant.Uint64Val(said.Value); n == uint64(core.Park) {
 						return "Park"

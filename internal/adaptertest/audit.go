@@ -1,8 +1,10 @@
 package adaptertest
 
 import (
+	"context"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -192,4 +194,89 @@ func auditOfAnyMethod(t *testing.T, a Adapter) {
 		v1.Handle(method, "/pay", Never(t, a)) // other handlers of one code
 	}
 	require.NotContains(t, app.Audit(idem).Error(), "/v1/pay")
+}
+
+// A handler under a safe and a guarded method of one pattern runs without a key. Who means it has said why. A handler is
+// told by its closure: two closures of one constructor are two handlers.
+//
+// CONTRACT D-2, K-8
+func auditOfOneHandler(t *testing.T, a Adapter) {
+	unsafe := []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect}
+	safe := []string{http.MethodGet, http.MethodHead, http.MethodOptions}
+	const get, options, post, trace = http.MethodGet, http.MethodOptions, http.MethodPost, http.MethodTrace
+	for name, test := range map[string]struct {
+		methods []string
+		exempt  string
+		want    string // "": no error
+	}{
+		"POST alone":   {[]string{post}, "", ""},
+		"GET and POST": {[]string{get, post}, "", "POST /v1/pay: GET requests run its handler without a key"},
+		"every method": {slices.Concat(unsafe, safe, []string{trace}), "",
+			" /v1/pay: is registered for any method, and GET, HEAD, OPTIONS, TRACE requests run its handler without a key"},
+		"every method but one": {slices.Concat(unsafe, safe), "",
+			" /v1/pay: GET, HEAD, OPTIONS requests run its handler without a key"},
+		"a safe one is exempt":  {[]string{get, post}, get, ""},
+		"another one is exempt": {[]string{get, options, post}, get, "POST /v1/pay: OPTIONS requests run its handler"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			routes := core.Routes{}
+			for _, method := range unsafe {
+				if slices.Contains(test.methods, method) {
+					routes[method+" /v1/pay"] = core.Policy{Recovery: core.Park}
+				}
+			}
+			if test.exempt != "" {
+				routes[test.exempt+" /v1/pay"] = core.Policy{Exempt: "shows the form, and moves no money"}
+			}
+			idem, app, never := NewModule(t, core.Config{Routes: routes}), a.New(), Never(t, a)
+			v1 := app.Group("/v1", a.JWTGuard(NewVerifier(t)), a.Idempotent(idem))
+			for _, method := range test.methods {
+				v1.Handle(method, "/pay", never)
+			}
+			v1.Handle(http.MethodGet, "/payments", never) // of another pattern
+			if err := app.Audit(idem); test.want != "" {
+				require.ErrorContains(t, err, test.want)
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
+}
+
+// What stands in front of the guards may be a rate limiter (O-1), or a handler that runs without them. It is in the table of
+// the audit, as are the routes that are not guarded yet.
+//
+// CONTRACT D-2, O-1, O-4
+func tableOfTheAudit(t *testing.T, a Adapter) {
+	var unguarded []string
+	idem := NewModule(t, core.Config{Routes: core.Routes{
+		"POST /v1/pay":    {Recovery: core.Park},
+		"POST /v1/refund": {Recovery: core.Park},
+		"POST /v1/cart":   {Exempt: "moves no money"},
+		"POST /v1/payout": {Unguarded: "goes in with release 12"},
+		"GET /v1/ledger":  {Roles: []string{"operator"}},
+	}, Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
+		if e.Kind == core.EventUnguarded {
+			unguarded = append(unguarded, e.Method+" "+e.Route)
+		}
+	})})
+	require.Empty(t, idem.Table())
+	other, behind := a.Middleware(func(Context, func() error) error { return nil }), a.Recover()
+	jwt, guard, never := a.JWTGuard(NewVerifier(t)), a.Idempotent(idem), Never(t, a)
+	app := a.New()
+	app.Handle(http.MethodPost, "/v1/pay", never, other, jwt, other, guard, behind)
+	app.Handle(http.MethodPost, "/v1/refund", Never(t, a), jwt, guard, behind)
+	app.Handle(http.MethodPost, "/v1/cart", Never(t, a))
+	app.Handle(http.MethodPost, "/v1/payout", Never(t, a))
+	app.Handle(http.MethodGet, "/v1/ledger", Never(t, a), jwt, guard)
+	app.Handle(http.MethodGet, "/v1/pay", Never(t, a))
+	require.NoError(t, app.Audit(idem))
+	table := idem.Table()
+	require.Equal(t, []string{"POST /v1/cart: exempt: moves no money", "GET /v1/ledger: roles only"}, table[:2])
+	in := strings.Split(strings.TrimPrefix(table[2], "POST /v1/pay: Park; in front of its guards: "), ", ")
+	require.Len(t, in, 2, table[2])
+	require.Equal(t, in[0], in[1])
+	require.Regexp(t, `^\w+\..*func`, in[0]) // its code, without the path of its package
+	require.Equal(t, []string{"POST /v1/payout: not guarded yet: goes in with release 12", "POST /v1/refund: Park"}, table[3:])
+	require.Equal(t, []string{"POST /v1/payout"}, unguarded)
 }

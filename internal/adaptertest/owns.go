@@ -28,7 +28,7 @@ func auditOfOwnedGroups(t *testing.T, a Adapter) {
 		"routes of others": {func(app App, _ Router) {
 			app.Handle(http.MethodPost, "/login", never)
 			app.Group("/v1", a.JWTGuard(NewVerifier(t))).Handle(http.MethodDelete, "/carts/"+id, never)
-			app.Handle(http.MethodGet, "/v1/pay", never)
+			app.Handle(http.MethodGet, "/v1/pay", Never(t, a)) // another handler
 			app.Handle(http.MethodPost, "/v1/payments", never)
 			app.Handle(http.MethodPut, "/v1/pay-old/"+id, never)
 		}, nil, []string{"POST /login", "DELETE /v1/carts/" + id, "PUT /v1/pay-old/" + id, "POST /v1/payments"}},

@@ -27,7 +27,7 @@ func TestAdaptersAreTwins(t *testing.T) {
 		"echoidem/v5": {exports: []string{"TrackRoutes"}, exportsNo: []string{"Option", "WithErrorRenderer"}},
 		// net/http has no writer of its own, and its mux does not show its routes.
 		"core/httpidem": {files: []string{"router.go"}, without: []string{"writer.go"},
-			exports: []string{"GuardsOf", "Middleware", "NewRouter", "Router"}, exportsNo: []string{"Option", "WithErrorRenderer"}},
+			exports: []string{"Behind", "ChainOf", "Middleware", "NewRouter", "Router"}, exportsNo: []string{"Option", "WithErrorRenderer"}},
 	} {
 		t.Run(twin, func(t *testing.T) {
 			second := functionsOf(t, twin)

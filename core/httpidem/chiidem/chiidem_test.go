@@ -185,3 +185,56 @@ func TestAuditOfOwnedGroups(t *testing.T) {
 	r.Mount("/v1", never)
 	require.ErrorContains(t, chiidem.Audit(r, idem), "POST /v1/*: this route is not in the table")
 }
+
+// chi.Chain keeps the slice that it is given, and makes the chain at once. What the app does to the slice afterwards is not
+// what chi runs.
+//
+// CONTRACT D-2
+func TestAuditOfChains(t *testing.T) {
+	idem := adaptertest.NewModule(t, core.Config{})
+	jwt, money := httpidem.JWTGuard(adaptertest.NewVerifier(t)), httpidem.Idempotent(idem)
+	other := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, r) })
+	}
+	never := func(http.ResponseWriter, *http.Request) { t.Error("a handler ran") }
+	type list = []func(http.Handler) http.Handler
+	for name, test := range map[string]struct {
+		open, then list
+		want       bool
+	}{
+		"nobody changes it":     {list{jwt, money}, nil, false},
+		"behind another":        {list{other, jwt, money}, nil, false},
+		"guards put into it":    {list{other, other}, list{jwt, money}, true},
+		"its second one":        {list{jwt, other}, list{jwt, money}, true},
+		"the other way round":   {list{money, jwt}, list{jwt, money}, true},
+		"an open handler":       {list{}, list{}, false},
+		"taken out":             {list{jwt, money}, list{jwt, other}, false}, // another finding
+		"appended to its array": {append(make(list, 0, 4), jwt), nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := chi.NewRouter()
+			r.Method(http.MethodPost, "/v1/pay", chi.Chain(test.open...).HandlerFunc(never))
+			copy(test.open, test.then)
+			err := chiidem.Audit(r, idem)
+			if test.want {
+				require.ErrorContains(t, err, "POST /v1/pay: is unproven: chi runs something else than its list of middleware says")
+			} else if err != nil {
+				require.NotContains(t, err.Error(), "unproven")
+			}
+		})
+	}
+
+	base := append(make(list, 0, 4), jwt)
+	r := chi.NewRouter()
+	r.With(append(base, other)...).Post("/v1/open", never)
+	r.Method(http.MethodPost, "/v1/chain", chi.Chain(append(base, other)...).HandlerFunc(never))
+	r.With(append(base, money)...).Post("/v1/pay", never) // over the same array
+	sub := chi.NewRouter()
+	sub.With(money).Post("/pay", never)
+	r.Mount("/v2", chi.Chain(other).Handler(sub)) // no router of chi
+	err := chiidem.Audit(r, idem)
+	require.ErrorContains(t, err, "POST /v1/open: is not behind the roles guard")
+	require.ErrorContains(t, err, "POST /v1/chain: is unproven")
+	require.ErrorContains(t, err, "POST /v2/*: is not behind")
+	require.NotContains(t, err.Error(), "/v1/pay")
+}

@@ -20,6 +20,7 @@ var routes = core.Routes{
 	"POST /v1/payments": {Recovery: core.Rollback},
 	"POST /v1/park":     {Recovery: core.Park},
 	"PATCH /v1/name":    {Exempt: "sets a name"},
+	"PUT /v1/later":     {Unguarded: "goes in with release 12"},
 }
 
 type app struct {
@@ -34,23 +35,24 @@ func mount(r *gin.Engine, idem *core.Module, a *app) {
 	v1.POST("/park", a.field)     // guarded POST /v1/park
 	v1.PATCH("/name", a.field)    // guarded PATCH /v1/name
 	v1.GET("/payments", a.field)
-	v1.POST("/tx", a.tx)                       // guarded POST /v1/tx
-	v1.POST("/ctx", a.withContext)             // guarded POST /v1/ctx
-	v1.POST("/gin", a.ginContext)              // guarded POST /v1/gin
-	v1.POST("/session", a.ginSession)          // guarded POST /v1/session
-	v1.POST("/derived", a.ginDerived)          // guarded POST /v1/derived
-	v1.POST("/background", a.background)       // guarded POST /v1/background
-	v1.POST("/todo", a.todo)                   // guarded POST /v1/todo
-	v1.POST("/timeout", a.timeout)             // guarded POST /v1/timeout
-	v1.POST("/conn", a.connBackground)         // guarded POST /v1/conn
-	v1.POST("/kept", a.kept)                   // guarded POST /v1/kept
-	r.POST("/free/gin", a.ginContext)          // not guarded
-	v1.POST("/global", global)                 // guarded POST /v1/global
-	v1.POST("/given", a.given)                 // guarded POST /v1/given
-	v1.POST("/layers", a.layers)               // guarded POST /v1/layers
-	v1.POST("/built", built(a.db))             // guarded POST /v1/built
-	v1.POST("/meant", a.meant)                 // guarded POST /v1/meant
-	v1.POST("/literal", func(c *gin.Context) { // guarded POST /v1/literal
+	v1.PUT("/later", func(*gin.Context) { a.db.Create(&repo.Payment{}) }) // guarded PUT /v1/later
+	v1.POST("/tx", a.tx)                                                  // guarded POST /v1/tx
+	v1.POST("/ctx", a.withContext)                                        // guarded POST /v1/ctx
+	v1.POST("/gin", a.ginContext)                                         // guarded POST /v1/gin
+	v1.POST("/session", a.ginSession)                                     // guarded POST /v1/session
+	v1.POST("/derived", a.ginDerived)                                     // guarded POST /v1/derived
+	v1.POST("/background", a.background)                                  // guarded POST /v1/background
+	v1.POST("/todo", a.todo)                                              // guarded POST /v1/todo
+	v1.POST("/timeout", a.timeout)                                        // guarded POST /v1/timeout
+	v1.POST("/conn", a.connBackground)                                    // guarded POST /v1/conn
+	v1.POST("/kept", a.kept)                                              // guarded POST /v1/kept
+	r.POST("/free/gin", a.ginContext)                                     // not guarded
+	v1.POST("/global", global)                                            // guarded POST /v1/global
+	v1.POST("/given", a.given)                                            // guarded POST /v1/given
+	v1.POST("/layers", a.layers)                                          // guarded POST /v1/layers
+	v1.POST("/built", built(a.db))                                        // guarded POST /v1/built
+	v1.POST("/meant", a.meant)                                            // guarded POST /v1/meant
+	v1.POST("/literal", func(c *gin.Context) {                            // guarded POST /v1/literal
 		a.db.Create(&repo.Payment{}) // want `straywrite: Create goes past the attempt`
 	})
 	nested := v1.Group("/nested")
