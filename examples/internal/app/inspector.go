@@ -108,11 +108,11 @@ func secured(next http.Handler) http.Handler {
 }
 
 // ServeHTTP shows the form, and takes a token, the ticket of the printed link or, in the demo, the name of a ready-made one.
+// It also signs out.
 func (s signIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		switch ticket := r.URL.Query().Get("ticket"); {
-		case ticket == "": // also where the pages' link signs out
-			setCookie(w, r, "", -1)
+		case ticket == "": // no cookie is taken away: any site can make a browser send this
 			s.show(w, http.StatusOK, "")
 		case !s.admits(ticket):
 			s.show(w, http.StatusUnauthorized, "This link is of an app with another JWT_SECRET, or older than a day.")
@@ -122,6 +122,11 @@ func (s signIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
+	if r.PostFormValue("out") != "" {
+		setCookie(w, r, "", -1)
+		s.show(w, http.StatusOK, "")
+		return
+	}
 	text := r.PostFormValue("token")
 	if name := r.PostFormValue("as"); name != "" && s.settings.isDemo() { // anybody could make these tokens anyway
 		text = s.tokenOf(name)
@@ -193,6 +198,8 @@ var signInPage = template.Must(template.New("").Parse(`<!doctype html>
 <section><h2>With a token</h2>
 <form method="post"><label>Token <textarea class="id" name="token" rows="4" required spellcheck="false"></textarea></label>
 <button>Sign in</button></form></section>
+<section><h2>Or leave</h2>
+<form method="post"><button name="out" value="1" class="quiet">Sign out</button></form></section>
 </div>
 </main>
 </body>
