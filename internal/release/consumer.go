@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,8 +15,8 @@ var examples = []string{
 	"gormstore/watermillidem/example_test.go", "core/otelidem/example_test.go",
 }
 
-// check builds a consumer that knows nothing of the tree: it installs the importable modules from a module proxy with
-// the README's own lines, imports every package, and runs the examples.
+// check builds a consumer that knows nothing of the tree: it installs the importable modules from a module proxy, imports
+// every package, and runs the examples. Another one uses a clone, by README's lines.
 func (t *tree) check(ctx context.Context) error {
 	version, err := t.version()
 	if err != nil {
@@ -44,11 +43,11 @@ func (t *tree) check(ctx context.Context) error {
 		return err
 	}
 	commands := [][]string{{"go", "mod", "init", "example.com/consumer"}}
-	installs, err := t.installs()
-	if err != nil {
-		return err
+	for _, m := range t.modules {
+		if m.importable() {
+			commands = append(commands, []string{"go", "get", m.path()})
+		}
 	}
-	commands = append(commands, installs...)
 	commands = append(commands,
 		[]string{"go", "get", "-t", "./..."},
 		[]string{"go", "list", "-m", root + "/..."},
@@ -56,6 +55,28 @@ func (t *tree) check(ctx context.Context) error {
 		[]string{"go", "test", "./..."},
 	)
 	for _, command := range commands {
+		if err := c.run(ctx, command); err != nil {
+			return err
+		}
+	}
+	return t.checkClone(ctx, &consumer{directory: filepath.Join(temporary, "app"), environment: c.environment})
+}
+
+// checkClone builds a consumer of a clone that lies beside it, as README's lines want it.
+func (t *tree) checkClone(ctx context.Context, c *consumer) error {
+	installs, err := t.installs()
+	if err != nil || len(installs) == 0 {
+		return err
+	}
+	source := "package main\n\nimport (\n"
+	for _, name := range []string{"ginidem", "echoidem", "echoidem/v5", "gormstore"} {
+		source += fmt.Sprintf("\t_ %q\n", root+"/"+name)
+	}
+	if err := put(source+")\n\nfunc main() {}\n", c.directory, "main.go"); err != nil {
+		return err
+	}
+	commands := [][]string{{"git", "clone", "-q", t.directory, "../idem"}, {"go", "mod", "init", "example.com/app"}}
+	for _, command := range append(append(commands, installs...), []string{"go", "mod", "tidy"}, []string{"go", "build", "."}) {
 		if err := c.run(ctx, command); err != nil {
 			return err
 		}
@@ -81,7 +102,7 @@ func environment(ctx context.Context, proxy, cache string) ([]string, error) {
 	), nil
 }
 
-// installs are the README's lines that begin with "go get".
+// installs are the README's lines that begin with "go mod edit": until there is a release, the way to use a clone.
 func (t *tree) installs() ([][]string, error) {
 	readme, err := os.ReadFile(filepath.Join(t.directory, "README.md"))
 	if err != nil {
@@ -90,12 +111,9 @@ func (t *tree) installs() ([][]string, error) {
 	var commands [][]string
 	for line := range strings.Lines(string(readme)) {
 		line, _, _ = strings.Cut(line, "#")
-		if strings.HasPrefix(line, "go get ") {
+		if strings.HasPrefix(line, "go mod edit ") {
 			commands = append(commands, strings.Fields(line))
 		}
-	}
-	if len(commands) == 0 {
-		return nil, errors.New("README.md has no line that begins with: go get")
 	}
 	return commands, nil
 }

@@ -64,10 +64,10 @@ func TestInstalls(t *testing.T) {
 	made := newTree(t, "")
 	_, err := made.installs()
 	require.Error(t, err, "there is no README")
-	require.NoError(t, os.WriteFile("README.md", []byte("```\ngo get "+root+"   # core\n```\n"), 0o600))
+	require.NoError(t, os.WriteFile("README.md", []byte("```\ngo mod edit -require "+root+"@v0.1.0   # core\ngo mod tidy\n```\n"), 0o600))
 	commands, err := made.installs()
 	require.NoError(t, err)
-	require.Equal(t, [][]string{{"go", "get", root}}, commands)
+	require.Equal(t, [][]string{{"go", "mod", "edit", "-require", root + "@v0.1.0"}}, commands)
 }
 
 func TestVersionOf(t *testing.T) {
