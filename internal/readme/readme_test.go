@@ -95,7 +95,7 @@ func TestLinks(t *testing.T) {
 
 // shownPages are the pages, and a chapter, whose code is all from tests. Each links the files that its code is from.
 var shownPages = []string{"docs/adopting.md", "docs/auth.md", "docs/client.md", "docs/databases-and-mappers.md", "docs/mounting.md",
-	"core/idemvet/README.md", "docs/queues.md#Webhooks"}
+	"core/idemvet/README.md", "docs/queues.md#Webhooks", "docs/queues.md#River"}
 
 // The code of these pages is a part of a file that they link to, line by line. Only the indentation may differ.
 func TestCodeIsFromLinkedFiles(t *testing.T) {
