@@ -9,14 +9,14 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// LogObserver writes events to a log. Events that need attention ([EventKind.IsWarning]) are warnings. At level info are:
-// the reason of a 401, of a 403, of a 500 misconfigured and of a 500 route_undeclared; why an attempt was rolled back;
-// an attempt that has freed its key although it counted as unknown; undeclared and unguarded routes; erasures; answers that operators
-// have read; and settlements, also refused ones. All others are debug messages. An attempt that was rolled back because a statement of it, or its COMMIT, has failed is a warning: the client
-// gets 500 transaction_aborted. Of that error only the SQLSTATE is logged, because the text of a database may have values of
-// the request in it; at level debug the text is there, too.
-// Only the first EventTransactionUnused and EventStatementFailed of a route and process are warnings; later ones are debug
-// messages.
+// LogObserver writes events to a log. Events that need attention ([EventKind.IsWarning]) are warnings. At level info
+// are: the reason of a 401, of a 403, of a 500 misconfigured and of a 500 route_undeclared; why an attempt was rolled
+// back; an attempt that has freed its key although it counted as unknown; undeclared and unguarded routes; erasures;
+// answers that operators have read; and settlements, also refused ones. All others are debug messages. An attempt that
+// was rolled back because a statement of it, or its COMMIT, has failed is a warning: the client gets 500
+// transaction_aborted. Of that error only the SQLSTATE is logged, because the text of a database may have values of the
+// request in it; at level debug the text is there, too. Only the first EventTransactionUnused and EventStatementFailed
+// of a route and process are warnings; later ones are debug messages.
 func LogObserver(log *slog.Logger) Observer {
 	return ObserverFunc(func(ctx context.Context, e Event) {
 		level := slog.LevelDebug
