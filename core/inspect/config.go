@@ -29,8 +29,8 @@ type Config struct {
 	// SignIn is the address of the app's login page. The page for somebody who is not signed in links to it. Default none.
 	SignIn string
 
-	// SignOut is the address of the app's page to sign out, or in as somebody else. Each page links to it. The page signs out by
-	// a POST, because any site can make a browser send a GET. Default none.
+	// SignOut is the address of the app's page to sign out, or in as somebody else. Each page links to it. The page signs
+	// out by a POST, because any site can make a browser send a GET. Default none.
 	SignOut string
 
 	// Settle is the route by which the API settles, as Config.Routes of the module has it: "POST /v1/operations/:id/settle".

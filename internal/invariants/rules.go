@@ -120,8 +120,8 @@ var contract = []chapter{
 	{"D. The second line", []rule{
 		{id: "D-1", says: "Money rows carry the id of operation or message under a UNIQUE index; where one is there already, " +
 			"nothing else happens in the database."},
-		{id: "D-2", says: "At start-up one error names every route and table that is not as it must be; what cannot be proven is " +
-			"unproven."},
+		{id: "D-2", says: "At start-up one error names every route and table that is not as it must be; what cannot be proven " +
+			"is unproven."},
 		{id: "D-3", says: "A unique violation becomes the existing row only if operation and command agree."},
 	}},
 	{"Q. Queues", []rule{
