@@ -130,11 +130,12 @@ func findEffects(ctx context.Context, db *gorm.DB, look txn.Inspector, table str
 }
 
 // earlyTriggers lists the triggers of a table that run at an INSERT, also where ON CONFLICT DO NOTHING inserts no row.
+// SQLite has only their text, so each one of an INSERT counts.
 var earlyTriggers = map[*txn.Dialect]string{
 	txn.Postgres: `SELECT tgname FROM pg_trigger WHERE tgrelid = to_regclass($1) AND NOT tgisinternal
 	AND tgtype & 4 <> 0 AND tgtype & 3 <> 1`, // INSERT; not AFTER, FOR EACH ROW
 	txn.SQLite: `SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE
-	AND sql LIKE '%INSERT%' AND sql NOT LIKE '%AFTER%INSERT%'`,
+	AND sql LIKE '%INSERT%'`,
 }
 
 // secondLine checks the columns of Once, and the UNIQUE index, of the money table of a model.

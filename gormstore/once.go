@@ -126,12 +126,9 @@ func CreateOnce[T any, P interface {
 	columns.CommandHash = command.String()
 
 	tx = tx.Session(&gorm.Session{Context: ctx}) // for several statements, each with what tx has: a table, say
-	if created, err = insertOnce(tx, row); created || err != nil {
+	created, where, err := insertOnce(tx, row)
+	if created || err != nil {
 		return created, explained(tx, row, err)
-	}
-	where, err := onceKey(tx, row)
-	if err != nil {
-		return false, err
 	}
 	var existing T
 	there := tx.Set(onSource, true).Unscoped().Where(where) // a row that is soft-deleted counts too

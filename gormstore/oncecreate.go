@@ -18,9 +18,10 @@ import (
 // What belongs to a Create beside its INSERT: hooks, associations, callbacks of plugins, functions of the database. GORM
 // goes on with all of it where ON CONFLICT DO NOTHING has inserted no row. So such a Create is undone as a whole then (D-1).
 
-// insertOnce creates row, unless a UNIQUE constraint is against it. Then nothing has happened in the database, and row and
-// what is associated with it are as they were.
-func insertOnce(tx *gorm.DB, row any) (created bool, err error) {
+// insertOnce creates row, unless a UNIQUE constraint is against it. Then nothing has happened in the database, row and what
+// is associated with it are as they were, and key is what the row would have had in the operation's UNIQUE index: hooks,
+// plugins and defaults set columns, too.
+func insertOnce(tx *gorm.DB, row any) (created bool, key map[string]any, err error) {
 	create := func(tx *gorm.DB) error {
 		result := tx.Set(onceRow, row).Clauses(clause.OnConflict{DoNothing: true}).Create(row)
 		created = result.RowsAffected == 1
@@ -28,7 +29,7 @@ func insertOnce(tx *gorm.DB, row any) (created bool, err error) {
 	}
 	tx = tx.Model(row)
 	if err := tx.Statement.Parse(row); err != nil {
-		return false, err
+		return false, nil, err
 	}
 	before := keep(tx.Statement.Context, tx.Statement.Schema, reflect.ValueOf(row).Elem(), nil)
 	if len(before) == 1 && !hasEffects(tx, tx.Statement.Schema) {
@@ -36,15 +37,14 @@ func insertOnce(tx *gorm.DB, row any) (created bool, err error) {
 	} else {
 		err = undoable(tx, &created, create)
 	}
-	if err != nil {
-		return false, err
+	if err != nil || created {
+		return created && err == nil, nil, err
 	}
-	if !created {
-		for _, k := range before {
-			k.at.Set(k.copy)
-		}
+	key, err = onceKey(tx, row)
+	for _, k := range before {
+		k.at.Set(k.copy)
 	}
-	return created, nil
+	return false, key, err
 }
 
 // undoable runs create, and undoes what it has done if nothing was created.

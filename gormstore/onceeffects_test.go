@@ -80,7 +80,29 @@ type (
 		Name string
 	}
 	number int
+
+	// The lines of these are set by a hook, by a callback of the app, and by GORM.
+	lineByHook struct {
+		gormstore.Once
+		ID   uint
+		Line int `gorm:"not null;uniqueIndex:,composite:operation"`
+	}
+	lineByCallback struct {
+		gormstore.Once
+		ID   uint
+		Line int `gorm:"not null;uniqueIndex:,composite:operation"`
+	}
+	lineByDefault struct {
+		gormstore.Once
+		ID   uint
+		Line int `gorm:"not null;default:7;uniqueIndex:,composite:operation"`
+	}
 )
+
+func (l *lineByHook) BeforeCreate(*gorm.DB) error {
+	l.Line = 7
+	return nil
+}
 
 type calledKey struct{} // of a context; counts what AfterCreate does outside of the database, which cannot be undone
 
@@ -241,13 +263,39 @@ func TestTriggersThatRunBeforeARow(t *testing.T) {
 			execute(t, db, "CREATE FUNCTION take() RETURNS trigger LANGUAGE plpgsql AS '"+take+"RETURN NEW; END'",
 				"CREATE TRIGGER early BEFORE INSERT OR UPDATE ON charges FOR EACH ROW EXECUTE FUNCTION take()")
 		} else {
-			execute(t, db, "CREATE TRIGGER early INSERT ON charges "+take+"END")
+			execute(t, db, "CREATE TRIGGER taken_after_all INSERT ON charges "+take+"END") // its name is not its time
 		}
 		require.NoError(t, gormstore.Audit(t.Context(), db, &charge{}))
 		early := booked{"trigger", func(r string) any { return &charge{Reference: r} },
 			func(tx *gorm.DB, row any) (bool, error) { return gormstore.CreateOnce(tx, row.(*charge)) }}
 		early.repeat(t, db, newModule(t, store, core.Policy{Recovery: core.Rollback}), gormstore.Tx)
 		early.repeat(t, db, newModule(t, store, core.Policy{Recovery: core.Park}), db.WithContext)
+	})
+}
+
+// What tells the rows of an operation apart may be set while the row is created. The row is found by it, too.
+//
+// CONTRACT D-1, D-3
+func TestARowIsFoundByWhatItsCreationHasSet(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
+		require.NoError(t, db.AutoMigrate(&lineByHook{}, &lineByCallback{}, &lineByDefault{}))
+		require.NoError(t, db.Callback().Create().Before("gorm:create").Register("app:line", func(db *gorm.DB) {
+			if db.Statement.Table == "line_by_callbacks" {
+				db.Statement.SetColumn("Line", 7)
+			}
+		}))
+		c := cashier{t, db, newModule(t, newStore(t, db), core.Policy{Recovery: core.Rollback}), gormstore.Tx}
+		var hook, again lineByHook
+		for _, want := range []bool{true, false} {
+			c.run(alice, "key", "", func(tx *gorm.DB) {
+				hook, again = again, lineByHook{}
+				require.Equal(t, want, try(gormstore.CreateOnce(tx, &again)).ok(t))
+				require.Equal(t, want, try(gormstore.CreateOnce(tx, &lineByCallback{})).ok(t))
+				require.Equal(t, want, try(gormstore.CreateOnce(tx, &lineByDefault{})).ok(t))
+			})
+		}
+		require.Equal(t, 7, hook.Line)
+		require.Equal(t, hook, again)
 	})
 }
 
