@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/auth19/idem/core/store"
@@ -23,6 +24,9 @@ func (t *Tx) commit(ctx context.Context, last LastCalls) error {
 		},
 		End: func(left bool, err error) error {
 			warned := warned() // before the connection has another user
+			if isOfStatement(err) {
+				err = fmt.Errorf("%w: %s: %w", store.ErrStatement, names(last), err)
+			}
 			switch {
 			case err == nil:
 				t.Conn.giveBack()
@@ -31,9 +35,6 @@ func (t *Tx) commit(ctx context.Context, last LastCalls) error {
 			case t.DB.Dialect == Postgres && SQLState(err) == "": // nothing of it could be read, and COMMIT may be in it
 				t.Conn.discard()
 			default:
-				if isOfStatement(err) {
-					err = fmt.Errorf("in %s: %w", names(last.Within), err)
-				}
 				if err = t.noteLast(err); !t.rollback() {
 					err = t.lose()
 				}
@@ -62,9 +63,9 @@ func (t *Tx) commit(ctx context.Context, last LastCalls) error {
 }
 
 // names are those of the statements of a message. A driver may prepare them all before it sends the first.
-func names(calls []Call) string {
+func names(last LastCalls) string {
 	var all []string
-	for _, c := range calls {
+	for _, c := range slices.Concat(last.Within, last.Alone) {
 		all = append(all, string(cmp.Or(c.Name, Statement(c.Text))))
 	}
 	return strings.Join(all, ", ")
@@ -143,10 +144,10 @@ func (t *Tx) because(err error) error {
 }
 
 // NotCommitted classifies an error before COMMIT. An error of a statement is ErrAborted, unless it asks for a repeat of the
-// whole command, or no command is to blame (isOfStatement). A connection that broke is ErrRetryable.
+// whole command, or no command is to blame (store.ErrStatement). A connection that broke is ErrRetryable.
 func NotCommitted(err error) error {
-	if isOfStatement(err) {
-		return fmt.Errorf("%w: %w: %w", store.ErrRetryable, store.ErrStatement, err)
+	if errors.Is(err, store.ErrStatement) {
+		return fmt.Errorf("%w: %w", store.ErrRetryable, err)
 	}
 	if state := SQLState(err); state != "" && !isRetryable(err) && !strings.HasPrefix(state, "08") {
 		return fmt.Errorf("%w: %w", store.ErrAborted, err)
