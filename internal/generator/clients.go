@@ -1,0 +1,240 @@
+package generator
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
+	"github.com/auth19/idem/internal/pgproxy"
+)
+
+const (
+	otherCommand = "another command"
+	settledBody  = "settled"
+)
+
+// play lets everything happen to a key, until all is quiet and it has an answer. It returns what is wrong.
+func (w *world) play(k *run, r *rand.Rand) []string {
+	w.run.Store(k)
+	defer w.run.Store(nil)
+	if r.IntN(2) == 0 {
+		w.alone(k, r)
+	} else {
+		w.together(k, r)
+	}
+	for _, in := range w.instances {
+		in.proxy.Set(nil)
+		in.proxy.Cut()
+	}
+	time.Sleep(pgproxy.Delay) // what is late arrives
+	w.end(k)
+	return k.check(w.rows(k))
+}
+
+// alone is one client on one instance.
+func (w *world) alone(k *run, r *rand.Rand) {
+	for attempt := range 2 + r.IntN(3) {
+		if r.IntN(3) > 0 {
+			w.strike(k, w.instances[0], r)
+		}
+		a, ok := w.instances[0].send(k, attempt, "")
+		w.instances[0].proxy.Set(nil)
+		if ok {
+			w.react(k, w.instances[0], a, r)
+		}
+		if r.IntN(2) == 0 {
+			w.pass(k, deadline)
+		}
+	}
+}
+
+// together is three clients on two instances, which die.
+func (w *world) together(k *run, r *rand.Rand) {
+	var clients sync.WaitGroup
+	var mu sync.Mutex // of instances
+	for client := range 3 {
+		r := rand.New(rand.NewPCG(r.Uint64(), 0)) //nolint:gosec // it is to be repeated
+		clients.Go(func() {
+			for n := range 3 {
+				time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
+				mu.Lock()
+				in := w.instances[r.IntN(2)]
+				mu.Unlock()
+				if a, ok := in.send(k, 10*client+n, ""); ok {
+					w.react(k, in, a, r)
+				}
+			}
+		})
+	}
+	for range r.IntN(6) {
+		time.Sleep(time.Duration(r.IntN(15)) * time.Millisecond)
+		switch i := r.IntN(2); r.IntN(6) {
+		case 0:
+			k.note("instance %d dies", i)
+			mu.Lock()
+			w.instances[i].die()
+			w.instances[i] = w.newInstance()
+			mu.Unlock()
+		case 1, 2:
+			w.pass(k, deadline)
+		default:
+			w.strike(k, w.instances[i], r)
+		}
+	}
+	clients.Wait()
+}
+
+// strike breaks one or two of the turns to come.
+func (w *world) strike(k *run, in *instance, r *rand.Rand) {
+	type plan struct {
+		at     int
+		commit bool // it counts commits only
+		fault  pgproxy.Fault
+	}
+	var plans []plan
+	for range 1 + r.IntN(2) {
+		fault := pgproxy.Faults[r.IntN(len(pgproxy.Faults))]
+		if fault == pgproxy.SwallowAll || fault == pgproxy.SwallowAnswer {
+			fault = pgproxy.Faults[r.IntN(len(pgproxy.Faults))] // it takes long
+		}
+		p := plan{r.IntN(10), false, fault}
+		if r.IntN(3) == 0 {
+			p.at, p.commit = r.IntN(3), true
+		}
+		plans = append(plans, p)
+	}
+	k.note("faults to come: %v", plans)
+	turns, commits := 0, 0
+	in.proxy.Set(func(t pgproxy.Turn) pgproxy.Fault {
+		if t.Cancel {
+			return pgproxy.LoseQuestion
+		}
+		commit := len(t.SQL) > 0 && pgproxy.IsCommit(t.SQL[len(t.SQL)-1])
+		defer func() {
+			turns++
+			if commit {
+				commits++
+			}
+		}()
+		for _, p := range plans {
+			if !p.commit && p.at == turns || p.commit && commit && p.at == commits {
+				k.note("%v at %.60q", p.fault, strings.Join(t.SQL, " "))
+				return p.fault
+			}
+		}
+		return pgproxy.Pass
+	})
+}
+
+// react is what a client or an operator does about an answer.
+func (w *world) react(k *run, in *instance, a answer, r *rand.Rand) {
+	switch {
+	case a.code == string(core.CodeOutcomeUnknown) && r.IntN(2) == 0:
+		w.settle(k, in)
+	case a.code == string(core.CodeInFlight) && r.IntN(2) == 0:
+		w.pass(k, lease)
+	case a.recorded() && r.IntN(4) == 0:
+		_, _ = in.send(k, 1000+a.attempt, otherCommand)
+	}
+}
+
+// settle is an operator who looks at the effects, and says what is true.
+func (w *world) settle(k *run, in *instance) {
+	if !k.gate.TryLock() {
+		return // the handler runs
+	}
+	defer k.gate.Unlock()
+	applied := len(w.rows(k)) > 0
+	k.mu.Lock()
+	for _, c := range k.calls {
+		applied = applied || len(c.keys) > 0
+	}
+	k.mu.Unlock()
+	d := core.Decision{Applied: applied, Who: "generator", Why: "it has counted"}
+	if applied {
+		d.Answer = &core.Answer{Status: http.StatusOK, Body: []byte(settledBody)}
+	}
+	_, err := in.module.Settle(context.WithoutCancel(w.t.Context()), core.Scoping{}.RecordID(customer, k.key), d)
+	k.note("settled as applied=%v: %v", applied, err)
+	if !applied { // the operation is a new one, also where the answer was lost
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		for _, c := range k.calls {
+			*c = provided{keys: c.keys}
+		}
+	}
+}
+
+// send is a request to an instance. It returns false where no answer came.
+func (in *instance) send(k *run, attempt int, mark string) (answer, bool) {
+	body := `{"amount":"10.00"}`
+	if mark == otherCommand {
+		body = `{"amount":"99.00"}`
+	}
+	ctx := context.WithoutCancel(in.world.t.Context())
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/"+k.program.recovery.String(), strings.NewReader(body))
+	r.Header.Set(wire.HeaderKey, k.key)
+	r.Header.Set(attemptHeader, strconv.Itoa(attempt))
+	w := httptest.NewRecorder()
+	ended := make(chan bool, 1)
+	in.serves.Go(func() {
+		defer func() { ended <- recover() == nil }()
+		in.routes.ServeHTTP(w, r)
+	})
+	heard := false
+	for waiting := true; waiting; {
+		select {
+		case heard = <-ended:
+			waiting = false
+		case <-time.After(5 * time.Millisecond):
+			waiting = !in.dead.Load()
+		}
+	}
+	if !heard || in.dead.Load() {
+		k.note("%d: no answer", attempt)
+		return answer{}, false
+	}
+	a := answer{attempt: attempt, status: w.Code, result: w.Header().Get(wire.HeaderResult), code: w.Header().Get(wire.HeaderProblem),
+		retryAfter: w.Header().Get("Retry-After"), body: w.Body.String(), mark: mark}
+	k.heard(a)
+	return a, true
+}
+
+// end repeats until the command has come to its end, and then once more.
+func (w *world) end(k *run) {
+	in := w.instances[0]
+	for attempt := 100; attempt < 160; attempt++ {
+		a, ok := in.send(k, attempt, "")
+		switch {
+		case !ok:
+		case a.recorded():
+			_, _ = w.instances[1].send(k, attempt+100, "")
+			return
+		case a.code == string(core.CodeOutcomeUnknown), a.code == string(core.CodeKeyExpired):
+			return
+		case k.program.status >= 500 && attempt > 110, k.program.status == http.StatusTooManyRequests && attempt > 110:
+			return // it never ends
+		case a.code == string(core.CodeInFlight), a.status == http.StatusServiceUnavailable:
+			time.Sleep(20 * time.Millisecond)
+			w.pass(k, deadline)
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.wrong("it does not come to an end")
+}
+
+// text is the page of a run.
+func (k *run) text() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return fmt.Sprintf("%v\n\t%s", k.program, strings.Join(k.log, "\n\t"))
+}

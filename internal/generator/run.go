@@ -1,0 +1,176 @@
+package generator
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/wire"
+)
+
+// run is all that happens to one key.
+type run struct {
+	number  uint64
+	key     string
+	program *program
+	gate    sync.RWMutex // held for reading by a handler: time does not pass for a key whose handler runs
+
+	mu         sync.Mutex
+	executions map[int]*execution // the last one, by attempt
+	nth        int
+	calls      map[string]*provided
+	told       []answer
+	settled    bool
+	violations []string
+	log        []string
+}
+
+// provided is what the provider knows of a call.
+type provided struct {
+	keys    map[core.DerivedKey]bool // that have moved money
+	made    int
+	results []string // that handlers have got
+	saved   string   // the result that must stay
+}
+
+// answer is what a client was told.
+type answer struct {
+	attempt      int
+	status       int
+	result, code string
+	retryAfter   string
+	body         string
+	mark         string // what the client had heard before: "reused" of another command
+}
+
+func (a answer) String() string {
+	body, _, _ := strings.Cut(a.body, "\n")
+	return fmt.Sprintf("%d: %d %s %s %.80q", a.attempt, a.status, a.result, a.code, body)
+}
+
+// recorded reports whether the client was told that this is the answer for good.
+func (a answer) recorded() bool {
+	return a.result == wire.ResultCreated || a.result == wire.ResultReused
+}
+
+func newRun(number uint64, p *program) *run {
+	return &run{number: number, key: fmt.Sprintf("key-%d", number), program: p, executions: map[int]*execution{},
+		calls: map[string]*provided{}}
+}
+
+// wrong notes a violation; k.mu is held.
+func (k *run) wrong(format string, args ...any) {
+	k.violations = append(k.violations, fmt.Sprintf(format, args...))
+}
+
+// note is for the page that tells a violation.
+func (k *run) note(format string, args ...any) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.log = append(k.log, fmt.Sprintf(format, args...))
+}
+
+func (k *run) begin(in *instance, attempt int) *execution {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.nth++
+	e := &execution{run: k, in: in, attempt: attempt, nth: k.nth, results: map[string]string{}}
+	k.executions[attempt] = e
+	k.log = append(k.log, fmt.Sprintf("attempt %d runs, the %d. of the key", attempt, k.nth))
+	return e
+}
+
+// heard notes an answer, and what must hold from then on.
+func (k *run) heard(a answer) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.log = append(k.log, a.String())
+	k.told = append(k.told, a)
+	e := k.executions[a.attempt]
+	// The attempt has come to its end in its own process, and the store has answered: the results of its calls are kept.
+	if e == nil || k.program.recovery != core.Resume || a.result != wire.ResultUnknown ||
+		a.code != "" && core.Code(a.code) != core.CodeCallUnfinished {
+		return
+	}
+	for name, result := range e.results {
+		k.calls[name].saved = result
+	}
+}
+
+// check compares what clients were told with the rows that are there: attempts by step.
+func (k *run) check(rows map[string][]int) []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	by := map[int]int{} // rows by attempt
+	for step, attempts := range rows {
+		if len(attempts) > 1 {
+			k.wrong("%s stands %d times in the table, by attempts %v", step, len(attempts), attempts)
+		}
+		for _, attempt := range attempts {
+			by[attempt]++
+		}
+	}
+	var first *answer
+	for i, a := range k.told {
+		e := k.executions[a.attempt]
+		switch {
+		case a.mark == otherCommand:
+			if a.recorded() || first != nil && a.code != string(core.CodeKeyReused) && a.status != http.StatusServiceUnavailable {
+				k.wrong("another command was told %v", a)
+			}
+		case a.recorded():
+			if first == nil {
+				first = &k.told[i]
+				k.checkRecorded(a, rows)
+			}
+			if a.status != first.status || a.body != first.body {
+				k.wrong("two answers: %v and %v", *first, a)
+			}
+		case e != nil && k.saysNothing(a, e) && by[a.attempt] > 0:
+			k.wrong("nothing was applied, says %v, and %d rows are there", a, by[a.attempt])
+		}
+	}
+	return k.violations
+}
+
+// saysNothing reports whether an answer of an attempt that has run says that nothing of it was applied.
+func (k *run) saysNothing(a answer, e *execution) bool {
+	switch core.Code(a.code) {
+	case core.CodeRolledBack, core.CodeTransactionAborted, core.CodeTransactionUnused, core.CodeStoreUnavailable:
+		return true
+	case core.CodeInFlight, core.CodeKeyReused: // it has lost against another attempt
+		return k.program.recovery == core.Rollback || !e.calls
+	case "":
+		return a.status >= 400 && a.result != wire.ResultUnknown
+	}
+	return false
+}
+
+// checkRecorded checks the rows of the recorded answer; k.mu is held.
+func (k *run) checkRecorded(a answer, rows map[string][]int) {
+	if a.body == settledBody {
+		return
+	}
+	var author int
+	var key string
+	if _, err := fmt.Sscanf(a.body, "%s by %d", &key, &author); err != nil || key != k.key || k.executions[author] == nil {
+		k.wrong("%v is no answer of this key", a)
+		return
+	}
+	e := k.executions[author]
+	total := 0
+	for _, attempts := range rows {
+		total += len(attempts)
+	}
+	undone := a.status >= 400 && !e.keeps && (k.program.recovery == core.Rollback || !e.calls)
+	if undone && total > 0 {
+		k.wrong("%v is recorded, and %d rows that were undone are there", a, total)
+	}
+	for _, step := range e.rows {
+		if !undone && len(rows[step]) == 0 {
+			k.wrong("%v is recorded, and %s is missing", a, step)
+		}
+	}
+}
