@@ -34,7 +34,9 @@ func (w *world) play(k *run, r *rand.Rand) []string {
 		in.proxy.Set(nil)
 		in.proxy.Cut()
 	}
-	time.Sleep(pgproxy.Delay) // what is late arrives
+	if k.late.Load() {
+		time.Sleep(pgproxy.Delay) // it arrives
+	}
 	w.end(k)
 	return k.check(w.rows(k))
 }
@@ -61,7 +63,7 @@ func (w *world) together(k *run, r *rand.Rand) {
 	var clients sync.WaitGroup
 	var mu sync.Mutex // of instances
 	for client := range 3 {
-		r := rand.New(rand.NewPCG(r.Uint64(), 0)) //nolint:gosec // it is to be repeated
+		r := rand.New(rand.NewPCG(r.Uint64(), 0))
 		clients.Go(func() {
 			for n := range 3 {
 				time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
@@ -126,6 +128,7 @@ func (w *world) strike(k *run, in *instance, r *rand.Rand) {
 		}()
 		for _, p := range plans {
 			if !p.commit && p.at == turns || p.commit && commit && p.at == commits {
+				k.late.Store(true)
 				k.note("%v at %.60q", p.fault, strings.Join(t.SQL, " "))
 				return p.fault
 			}
@@ -202,8 +205,8 @@ func (in *instance) send(k *run, attempt int, mark string) (answer, bool) {
 		k.note("%d: no answer", attempt)
 		return answer{}, false
 	}
-	a := answer{attempt: attempt, status: w.Code, result: w.Header().Get(wire.HeaderResult), code: w.Header().Get(wire.HeaderProblem),
-		retryAfter: w.Header().Get("Retry-After"), body: w.Body.String(), mark: mark}
+	a := answer{attempt: attempt, status: w.Code, result: w.Header().Get(wire.HeaderResult),
+		code: w.Header().Get(wire.HeaderProblem), body: w.Body.String(), mark: mark}
 	k.heard(a)
 	return a, true
 }
@@ -220,7 +223,7 @@ func (w *world) end(k *run) {
 			return
 		case a.code == string(core.CodeOutcomeUnknown), a.code == string(core.CodeKeyExpired):
 			return
-		case k.program.status >= 500 && attempt > 110, k.program.status == http.StatusTooManyRequests && attempt > 110:
+		case k.program.status >= 500 && attempt > 103, k.program.status == http.StatusTooManyRequests && attempt > 103:
 			return // it never ends
 		case a.code == string(core.CodeInFlight), a.status == http.StatusServiceUnavailable:
 			time.Sleep(20 * time.Millisecond)

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "of the runs; 0 takes one at random")
-	runsFlag  = flag.Uint64("runs", 100, "how many runs, where -for does not say how long")
+	runsFlag  = flag.Uint64("runs", 50, "how many runs, where -for does not say how long")
 	forFlag   = flag.Duration("for", 0, "how long it goes on")
 	onlyFlag  = flag.Uint64("only", 0, "makes one run again, by its number, so many times as -runs says")
 	printFlag = flag.Bool("print", false, "prints each run")
@@ -44,7 +44,7 @@ func TestGenerator(t *testing.T) {
 					return
 				}
 				number := cmp.Or(*onlyFlag, n)
-				r := rand.New(rand.NewPCG(seed, number)) //nolint:gosec // it is to be repeated
+				r := rand.New(rand.NewPCG(seed, number))
 				k := newRun(n, newProgram(r))
 				wrong := w.play(k, r)
 				done.Add(1)

@@ -1,6 +1,7 @@
-// Package generator makes handlers at random, breaks what they stand on turn by turn (internal/pgproxy), counts their effects
-// and compares every word that a client was told. It uses the library's public door only. A run is one key: a handler of a few
-// actions, and clients that repeat. It can be made again from its seed and number.
+// Package generator makes handlers at random, breaks what they stand on turn by turn (internal/pgproxy), counts their
+// effects and compares every word that a client was told. It uses the library's public door only, but for the columns by
+// which time passes. A run is one key: a handler of a few actions, and clients that repeat. Handler and faults come from a
+// seed and the number of the run; how instances and clients meet does not.
 package generator
 
 import (

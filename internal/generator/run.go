@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/wire"
@@ -15,6 +16,7 @@ type run struct {
 	number  uint64
 	key     string
 	program *program
+	late    atomic.Bool  // a fault has struck: what was sent may still be on its way
 	gate    sync.RWMutex // held for reading by a handler: time does not pass for a key whose handler runs
 
 	mu         sync.Mutex
@@ -22,7 +24,6 @@ type run struct {
 	nth        int
 	calls      map[string]*provided
 	told       []answer
-	settled    bool
 	violations []string
 	log        []string
 }
@@ -40,7 +41,6 @@ type answer struct {
 	attempt      int
 	status       int
 	result, code string
-	retryAfter   string
 	body         string
 	mark         string // what the client had heard before: "reused" of another command
 }

@@ -109,7 +109,7 @@ func (w *world) newInstance() *instance {
 	for _, r := range []core.Recovery{core.Rollback, core.Resume, core.Park} {
 		table["POST /"+r.String()] = core.Policy{Recovery: r}
 	}
-	in.module, err = core.New(core.Config{Store: in.store, Routes: table, SweepEvery: 100 * time.Millisecond,
+	in.module, err = core.New(core.Config{Store: in.store, Routes: table, SweepEvery: 300 * time.Millisecond,
 		ClaimTimeout: 500 * time.Millisecond, Policy: core.Policy{Lease: lease, Deadline: deadline}})
 	require.NoError(t, err)
 	router := httpidem.NewRouter()
@@ -125,7 +125,7 @@ func (w *world) newInstance() *instance {
 	return in
 }
 
-// die ends an instance as SIGKILL does: its connections break, nobody hears from it any more, and its handlers do nothing more.
+// die ends an instance as SIGKILL does: its connections break, nobody hears from it any more, and its handlers do nothing.
 func (in *instance) die() {
 	in.dead.Store(true)
 	in.stop()
@@ -143,13 +143,13 @@ func (w *world) pastStatements() (statements []string) {
 		rows, err := w.direct.QueryContext(w.t.Context(), `SELECT column_name FROM information_schema.columns
 			WHERE table_name = $1 AND data_type = 'timestamp with time zone'`, table)
 		require.NoError(w.t, err)
+		defer func() { require.NoError(w.t, rows.Close()) }()
 		var sets []string
 		for rows.Next() {
 			var column string
 			require.NoError(w.t, rows.Scan(&column))
 			sets = append(sets, fmt.Sprintf("%[1]s = %[1]s - $2::float * interval '1 second'", column))
 		}
-		require.NoError(w.t, rows.Close())
 		require.NoError(w.t, rows.Err())
 		require.NotEmpty(w.t, sets)
 		statements = append(statements, fmt.Sprintf("UPDATE %s SET %s WHERE %s = $1", table, strings.Join(sets, ", "), id))

@@ -218,13 +218,13 @@ func (l *link) answer() {
 }
 
 func (l *link) fatal() {
-	_, _ = l.client.Write(message('E', "SFATAL\x00VFATAL\x00C57P01\x00Mterminating connection due to administrator command\x00\x00"))
+	_, _ = l.client.Write(message('E', "SFATAL\x00VFATAL\x00C57P01\x00Mterminating connection\x00\x00"))
 	l.cut()
 }
 
 // message is a message of PostgreSQL's protocol.
 func message(kind byte, body string) []byte {
-	head := binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(body)+4)) //nolint:gosec // it is short
+	head := binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(body)+4))
 	return append(head, body...)
 }
 

@@ -28,12 +28,11 @@ const (
 	SwallowAnswer       // the same from the answer on
 	Fatal               // the server seems to end the session (57P01), and has not seen the question
 	Conflict            // the statement fails with 40001, and with it its transaction, on the server, too
-	faults
 )
 
 // String implements [fmt.Stringer].
 func (f Fault) String() string {
-	return [faults]string{"pass", "lose question", "lose answer", "late", "swallow all", "swallow answer", "fatal", "conflict"}[f]
+	return [...]string{"pass", "lose question", "lose answer", "late", "swallow all", "swallow answer", "fatal", "conflict"}[f]
 }
 
 // Faults are all faults but Pass.
@@ -63,7 +62,7 @@ func New(database string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is over at once
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +103,7 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", p.server) //nolint:noctx // on this machine
+		server, err := net.Dial("tcp", p.server)
 		if err != nil {
 			_ = client.Close()
 			continue

@@ -2,7 +2,6 @@ package pgproxy_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -65,11 +64,11 @@ func TestFaults(t *testing.T) {
 				}
 				require.True(t, struck)
 				var refused *pgconn.PgError
-				switch {
-				case fault == pgproxy.Pass:
+				switch fault {
+				case pgproxy.Pass:
 					require.NoError(t, err)
-				case fault == pgproxy.Conflict, fault == pgproxy.Fatal:
-					require.True(t, errors.As(err, &refused), err)
+				case pgproxy.Conflict, pgproxy.Fatal:
+					require.ErrorAs(t, err, &refused)
 					require.Equal(t, map[pgproxy.Fault]string{pgproxy.Conflict: "40001", pgproxy.Fatal: "57P01"}[fault], refused.Code)
 					require.Equal(t, fault == pgproxy.Fatal, conn.IsClosed())
 				default:
