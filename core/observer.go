@@ -27,7 +27,7 @@ type EventKind string
 const (
 	EventClaimed    EventKind = "claimed"     // an attempt begins
 	EventCompleted  EventKind = "completed"   // its answer is recorded: Status
-	EventFreed      EventKind = "freed"       // it ended with proof that nothing was applied; the key is free: Status; Err: late
+	EventFreed      EventKind = "freed"       // it ended with proof of no effect; the key is free: Status; Err if late
 	EventRolledBack EventKind = "rolled_back" // a Rollback attempt was undone, the key is free: Status, or Err
 	EventYielded    EventKind = "yielded"     // a Resume attempt ended early; the next repeat continues: Status, or Err
 	EventReplayed   EventKind = "replayed"    // a repeat got the recorded answer: Status

@@ -301,7 +301,9 @@ func longMethod(t *testing.T, a Adapter) {
 	}
 	client := Serve(t, app)
 	for _, prefix := range []string{"/own", "/table"} {
-		for _, call := range []Call{{Token: "-"}, {Token: "forged"}, {}, {Key: "key-1"}, {Key: "key-1"}, {Key: "key-1", Body: "x"}} {
+		for _, call := range []Call{
+			{Token: "-"}, {Token: "forged"}, {}, {Key: "key-1"}, {Key: "key-1"}, {Key: "key-1", Body: "x"},
+		} {
 			call.Method, call.Path = strings.Repeat("M", 500<<10), prefix+"/pay"
 			client.Do(call)
 			call.Method, call.Path = "LINK", prefix+"/link"

@@ -116,7 +116,8 @@ func serveBy(t *testing.T, app http.Handler, protocol string) *Client {
 //
 // CONTRACT
 func flushedWithoutABody(t *testing.T, a Adapter) {
-	client := paying(t, a, core.Config{Store: forgetful{memstore.New()}, Policy: core.Policy{Recovery: core.Park, Streaming: true}},
+	streaming := core.Policy{Recovery: core.Park, Streaming: true}
+	client := paying(t, a, core.Config{Store: forgetful{memstore.New()}, Policy: streaming},
 		func(c Context) error {
 			c.Writer().WriteHeader(http.StatusNoContent)
 			_ = http.NewResponseController(c.Writer()).Flush()

@@ -48,19 +48,19 @@ var contract = []chapter{
 		{id: "S-2", says: "A refreshed token is the same principal."},
 		{id: "S-3", says: "A key is unique per principal across all commands."},
 		{id: "S-4", says: "What belongs to the scope is stated once; a module that states it otherwise is refused."},
-		{id: "S-5", says: "An operator sees and settles operations of its own issuer and tenant only; others' cost what none costs."},
+		{id: "S-5", says: "An operator sees and settles operations of its own issuer and tenant; others' cost what none costs."},
 		{id: "S-6", says: "Operators' roles are bound to an issuer; an id that stands for nobody is no principal."},
 	}},
 	{"H. The command hash", []rule{
-		{id: "H-1", says: "SHA-256 over method, concrete path (by RFC 3986), query, media type, body, and the headers a policy names."},
+		{id: "H-1", says: "SHA-256 over method, path and query (by RFC 3986), media type, body, and headers a policy names."},
 		{id: "H-2", says: "JSON is compared by meaning: member order and white space do not count, every digit does."},
 		{id: "H-3", says: "Other bodies are compared byte for byte, multipart without its boundary."},
 		{id: "H-4", says: "A repeat is hashed in the record's version; an unknown version is 503."},
-		{id: "H-5", says: "The handler reads the body as it came; above the cap, or a limit in front, 413; a truncated body makes no claim."},
+		{id: "H-5", says: "The handler reads the body as it came; above the cap or a limit in front 413; a truncated one: no claim."},
 		{id: "H-6", says: "Members whose names fold together keep their order in the hash; parts of a multipart body are capped."},
 		{id: "H-7", says: "The host belongs to the command only if the policy names it."},
 		{id: "H-8", says: "Parameters of the media type (but for the boundary and UTF-8) and trailers belong to the command."},
-		{id: "H-9", says: "Reading a body takes memory as it arrives; hashing it takes a few times that, and time of the order of sorting."},
+		{id: "H-9", says: "Reading a body takes memory as it arrives; hashing takes a few times that, and time as sorting does."},
 	}},
 	{"M. Repeats", []rule{
 		{id: "M-1", says: "Same key, other command: 409 key_reused."},
@@ -76,7 +76,8 @@ var contract = []chapter{
 		{id: "R-1", says: "Recorded is what the client saw, rendered errors included."},
 		{id: "R-2", says: "The answer leaves only after it is recorded, or breaks off; in doubt 503 commit_unconfirmed."},
 		{id: "R-3", says: "Headers are recorded through an allowlist, in any spelling of the name."},
-		{id: "R-4", says: "Rollback sends no byte before COMMIT; elsewhere large answers are recorded in part. Nobody holds an answer for ever by not reading it."},
+		{id: "R-4", says: "Rollback sends no byte before COMMIT; elsewhere large answers are recorded in part. " +
+			"Nobody holds an answer for ever by not reading it."},
 		{id: "R-5", says: "Recording survives the client going away; the attempt has its own deadline."},
 		{id: "R-6", says: "Only proof that nothing was applied frees a key."},
 		{id: "R-7", says: "A proven 400 or 422 may have a shorter retention and no tombstone."},
@@ -95,8 +96,8 @@ var contract = []chapter{
 		{id: "X-6", says: "A write, or an unknown function, outside the attempt's transaction fails; Tx never falls back."},
 		{id: "X-7", says: "A settlement is guarded, compares the fence, is final, and leaves a row of history."},
 		{id: "X-8", says: "A handler does not end its attempt's transaction; what got through never frees the key."},
-		{id: "X-9", says: "What a handler leaves behind, it leaves to nobody: unread rows are closed, and who reads on in them gets an " +
-			"error and no recorded success; a connection on which a setting may have stayed is closed; it does not weaken the commit."},
+		{id: "X-9", says: "What a handler leaves behind, it leaves to nobody: unread rows are closed, and who reads on in them " +
+			"gets an error and no recorded success; a connection with a setting that may stay is closed; the commit is not weakened."},
 		{id: "X-10", says: "Half-done operations are listed, parked after a bound, and settled."},
 		{id: "X-11", says: "A Rollback success whose transaction carried no write is an event, or what its policy says."},
 		{id: "X-12", says: "A request that was swapped or recycled ends like a panic; its client gets no success."},
@@ -112,8 +113,8 @@ var contract = []chapter{
 		{id: "T-2", says: "Retention is 24 h to 72 h, or a configuration error."},
 		{id: "T-3", says: "Sweeps are safe in all instances at once and never touch running or unknown records."},
 		{id: "T-4", says: "State is computed from row and clock, swept or not; live records are never evicted."},
-		{id: "T-5", says: "A database clock far from the app's is noticed; nothing is taken over, settled or dropped by it, and no " +
-			"message or intent judged; an unknown age is too old."},
+		{id: "T-5", says: "A database clock far from the app's is noticed; nothing is taken over, settled or dropped by it, " +
+			"and no message or intent judged; an unknown age is too old."},
 		{id: "T-6", says: "Timed keys: a key that is too old is refused, with no tombstone needed, also after its route has " +
 			"left the format."},
 	}},

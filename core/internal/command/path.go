@@ -15,10 +15,14 @@ func pathOf(u *url.URL) string {
 }
 
 // canonicalPath brings the spellings of one path into one form (RFC 3986, section 6.2.2): unreserved characters are not
-// escaped, what cannot stand in a path is, and escapes have upper-case digits. Everything else counts: "%2F" is no slash, and
-// slashes and dots are left to the router.
+// escaped, what cannot stand in a path is, and escapes have upper-case digits. Everything else counts: "%2F" is no slash,
+// and slashes and dots are left to the router.
 func canonicalPath(path string) string {
-	if !strings.ContainsFunc(path, func(r rune) bool { return r == '%' || r > '~' || !inPath(byte(r)) }) {
+	plain := true
+	for i := range len(path) {
+		plain = plain && path[i] != '%' && inPath(path[i])
+	}
+	if plain {
 		return path
 	}
 	const digits = "0123456789ABCDEF"
