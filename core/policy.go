@@ -103,7 +103,8 @@ type Policy struct {
 	// KeyAge is how old a timed key may be at its first request, by the store's clock and by this process's: at least 1 min,
 	// default 24 h. New refuses it on a route without TimedKey. A key that is older and has no record is refused with 409
 	// key_too_old. Retention must be at least KeyAge + 2 * Config.MaxClockSkew + 5 min + Deadline; Tombstone and
-	// InvalidRetention are not used. If routes have different ages, the records of all of them stay as long as the longest age requires.
+	// InvalidRetention are not used. If routes have different ages, the records of all of them stay as long as the longest age
+	// requires.
 	//
 	// Keys that were made before KeyAge was raised are judged by the earlier age. When you raise it, or leave TimedKey, do
 	// not change the route's pattern in the same deployment: the store knows the route by its pattern.

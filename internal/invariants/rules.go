@@ -56,7 +56,7 @@ var contract = []chapter{
 		{id: "H-2", says: "JSON is compared by meaning: member order and white space do not count, every digit does."},
 		{id: "H-3", says: "Other bodies are compared byte for byte, multipart without its boundary."},
 		{id: "H-4", says: "A repeat is hashed in the record's version; an unknown version is 503."},
-		{id: "H-5", says: "The handler reads the body as it came; above the cap or a limit in front 413; a truncated one: no claim."},
+		{id: "H-5", says: "The handler reads the body as it came; above a cap or a limit in front 413; truncated: no claim."},
 		{id: "H-6", says: "Members whose names fold together keep their order in the hash; parts of a multipart body are capped."},
 		{id: "H-7", says: "The host belongs to the command only if the policy names it."},
 		{id: "H-8", says: "Parameters of the media type (but for the boundary and UTF-8) and trailers belong to the command."},
@@ -97,7 +97,7 @@ var contract = []chapter{
 		{id: "X-7", says: "A settlement is guarded, compares the fence, is final, and leaves a row of history."},
 		{id: "X-8", says: "A handler does not end its attempt's transaction; what got through never frees the key."},
 		{id: "X-9", says: "What a handler leaves behind, it leaves to nobody: unread rows are closed, and who reads on in them " +
-			"gets an error and no recorded success; a connection with a setting that may stay is closed; the commit is not weakened."},
+			"gets an error and no recorded success; a connection on which a setting may stay is closed; no weaker commit."},
 		{id: "X-10", says: "Half-done operations are listed, parked after a bound, and settled."},
 		{id: "X-11", says: "A Rollback success whose transaction carried no write is an event, or what its policy says."},
 		{id: "X-12", says: "A request that was swapped or recycled ends like a panic; its client gets no success."},

@@ -37,8 +37,8 @@ func again(ctx context.Context, most time.Duration, fn func(try int) (done bool)
 // (see giveBack): where there is no other server, all requests open connections.
 const otherServers = 2
 
-// Retry runs fn again after a serialization failure, a deadlock or a cached plan that a migration has made useless, and over another connection where the server took no
-// writes.
+// Retry runs fn again after a serialization failure, a deadlock or a cached plan that a migration has made useless, and over
+// another connection where the server took no writes.
 func Retry(ctx context.Context, fn func() error) (err error) {
 	others := 0
 	again(ctx, short, func(try int) bool {
