@@ -241,10 +241,15 @@ func (a *Attempt) bypassed() *Reply {
 	p := NewProblem(CodeMisconfigured, "an answer was written past the attempt, and it is not sent: a handler must not run "+
 		"another chain that has a writer of its own, such as gin.Engine.HandleContext; call the other handler's function, "+
 		"or redirect")
-	p.unknown = a.route.Recovery == Park || a.steps != nil && a.steps.hasCommitted()
+	p.unknown = a.mayHaveChanged()
 	reply := a.refuse(p)
 	reply.keyName, reply.key, reply.within = a.m.cfg.Header, a.admission.echo, a.route.Deadline
 	return reply
+}
+
+// mayHaveChanged reports whether nothing will undo what the attempt has done so far.
+func (a *Attempt) mayHaveChanged() bool {
+	return a.route.Recovery == Park || a.steps != nil && a.steps.hasCommitted()
 }
 
 func (a *Attempt) refuse(p *Problem) *Reply {

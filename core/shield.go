@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"net"
 	"net/http"
+
+	"github.com/auth19/idem/core/wire"
 )
 
 // Shield returns a writer that an adapter puts below the framework's own, from Enter to Leave, where handlers can get at
@@ -28,6 +30,9 @@ func (s *shield) WriteHeader(status int) {
 	case s.refused || s.begun:
 	case status >= http.StatusBadRequest || s.capture.streaming:
 		s.begun = true
+		if !s.capture.streaming && s.capture.attempt.mayHaveChanged() {
+			s.Writer.Header()[wire.HeaderResult] = resultUnknown // else a 402 would say that nothing was carried out (C-2)
+		}
 		s.Writer.WriteHeader(status)
 	case status >= http.StatusOK:
 		s.refused = true

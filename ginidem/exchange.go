@@ -83,7 +83,7 @@ func (x *exchange) Enter(capture *core.Capture) any {
 	x.writer = writer{Capture: capture, status: x.outer.Status()}
 	x.c.Writer = &x.writer
 	x.written = x.outer.Written()
-	if own := ownWriter(x.outer); own != nil {
+	if own := ownWriter(x.c); own != nil {
 		own.WriteHeader(http.StatusInternalServerError) // only remembered, until the answer replaces it
 		x.below = field(reflect.ValueOf(own), "ResponseWriter")
 		x.server, _ = reflect.TypeAssert[http.ResponseWriter](x.below)

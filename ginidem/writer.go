@@ -68,28 +68,16 @@ func (w *writer) takesBody() bool {
 	return w.Size() <= 0 && w.status != http.StatusNoContent && w.status != http.StatusNotModified
 }
 
-// ownWriter returns the engine's own writer, which middleware may have wrapped. The engine sends its status when all
-// handlers have returned. It returns nil if it finds none: wrappers embed a gin.ResponseWriter, or have Unwrap.
-func ownWriter(w http.ResponseWriter) http.ResponseWriter {
-	for w != nil {
-		v := reflect.ValueOf(w)
-		if t := v.Type(); t.Kind() == reflect.Pointer && t.Elem().PkgPath() == ginPath && t.Elem().Name() == "responseWriter" {
-			return w
-		}
-		if wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
-			w = wrapper.Unwrap()
-			continue
-		}
-		inner := field(v, "ResponseWriter")
-		if !inner.IsValid() || !inner.CanInterface() {
-			return nil
-		}
-		w, _ = reflect.TypeAssert[http.ResponseWriter](inner)
+// ownWriter returns the engine's own writer, whatever middleware has put in front of it. The engine sends its status when all
+// handlers have returned. It returns nil for another layout of Gin's context, and for a context that no engine has made.
+func ownWriter(c *gin.Context) gin.ResponseWriter {
+	v := field(reflect.ValueOf(c), "writermem")
+	if below := field(v, "ResponseWriter"); !below.IsValid() || below.Kind() != reflect.Interface || below.IsNil() {
+		return nil
 	}
-	return nil
+	own, _ := reflect.TypeAssert[gin.ResponseWriter](reflect.NewAt(v.Type(), v.Addr().UnsafePointer()))
+	return own
 }
-
-var ginPath = reflect.TypeFor[gin.Context]().PkgPath()
 
 // sealed is a writer whose answer is sent and recorded. What error middleware writes after that is dropped, because the
 // replay would not have it.
