@@ -54,14 +54,7 @@ func freed(r *Reply) *Reply {
 // Policy.Deadline, counted from now, or with the server's WriteTimeout if that is shorter. The server begins anew with
 // each request. Where no writer in w has deadlines, nothing ends it.
 func (r *Reply) SendTo(w http.ResponseWriter, request *http.Request) error {
-	within, timeout := cmp.Or(r.within, store.DefaultDeadline), writeTimeout(request)
-	ends := r.ends
-	if timeout <= 0 || timeout > within {
-		ends = sooner(time.Now().Add(within), ends)
-	}
-	if own := deadlinerOf(w); own != nil && !ends.IsZero() {
-		_ = own.SetWriteDeadline(ends)
-	}
+	limitSending(w, request, cmp.Or(r.within, store.DefaultDeadline), r.ends)
 	return r.WriteTo(w)
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"reflect"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // deadliner is a writer whose writes can be ended.
@@ -40,6 +42,22 @@ func embedded(w http.ResponseWriter) http.ResponseWriter {
 		}
 	}
 	return nil
+}
+
+// LimitSending ends the answer to r after [store.DefaultDeadline] from now, or with the server's WriteTimeout if that is
+// shorter: a client that does not read must not hold it for ever. It is for handlers that write their answers themselves;
+// those of guarded routes, and every [Reply] that is sent, have a deadline already.
+func LimitSending(w http.ResponseWriter, r *http.Request) {
+	limitSending(w, r, store.DefaultDeadline, time.Time{})
+}
+
+func limitSending(w http.ResponseWriter, r *http.Request, within time.Duration, ends time.Time) {
+	if timeout := writeTimeout(r); timeout <= 0 || timeout > within {
+		ends = sooner(time.Now().Add(within), ends)
+	}
+	if own := deadlinerOf(w); own != nil && !ends.IsZero() {
+		_ = own.SetWriteDeadline(ends)
+	}
 }
 
 // writeTimeout is the WriteTimeout of the server of r; 0 for none.

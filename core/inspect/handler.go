@@ -77,6 +77,7 @@ func newHandler(cfg Config, settle settleRoute) http.Handler {
 // may frame it, nobody keeps it, and no address of it is told to others.
 func secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		core.LimitSending(w, r)
 		header := w.Header()
 		header.Set("Content-Security-Policy",
 			"default-src 'self'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'; script-src 'none'")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os/exec"
 	"regexp"
@@ -420,4 +421,28 @@ func TestOverviewNamesOperationsOfUnknownRoutes(t *testing.T) {
 	}
 	require.Contains(t, next(core.Policy{Recovery: core.Resume}).text, hint)
 	require.NotContains(t, next(core.Policy{Recovery: core.Resume, Formerly: []string{"/v1/refunds"}}).text, "does not know")
+}
+
+// limited is a writer that keeps the deadline of its answer.
+type limited struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+}
+
+func (l *limited) SetWriteDeadline(deadline time.Time) error { l.deadline = deadline; return nil }
+
+// Nobody holds a page for ever by not reading it: no operator, and no stranger.
+//
+// CONTRACT R-4
+func TestPagesHaveADeadline(t *testing.T) {
+	d := newDesk(t)
+	for _, caller := range []core.Principal{olga, {}} {
+		d.caller = caller
+		for path, method := range map[string]string{"": http.MethodGet, "style.css": http.MethodGet, "other": http.MethodGet,
+			"find": http.MethodPost} {
+			w, asked := &limited{ResponseRecorder: httptest.NewRecorder()}, time.Now()
+			d.pages.ServeHTTP(w, httptest.NewRequest(method, "/idem/"+path, nil))
+			require.WithinRange(t, w.deadline, asked.Add(time.Minute), time.Now().Add(time.Minute), path)
+		}
+	}
 }

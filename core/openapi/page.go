@@ -157,6 +157,7 @@ var policyTemplate = template.Must(template.New("policy").Funcs(template.FuncMap
 func PolicyHandler(m *core.Module) http.Handler {
 	page, data := new(rendered), new(rendered)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		core.LimitSending(w, r)
 		h := w.Header()
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			h.Set("Allow", "GET, HEAD")

@@ -217,3 +217,23 @@ func TestPolicyIsRenderedSeldom(t *testing.T) {
 		require.Less(t, testing.AllocsPerRun(10, func() { get() }), 60.0, accept)
 	}
 }
+
+// limited is a writer that keeps the deadline of its answer.
+type limited struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+}
+
+func (l *limited) SetWriteDeadline(deadline time.Time) error { l.deadline = deadline; return nil }
+
+// Strangers may ask for the policy. One that does not read it must not hold it for ever.
+//
+// CONTRACT R-4
+func TestPolicyHasADeadline(t *testing.T) {
+	handler := openapi.PolicyHandler(newPolicyModule(t))
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		w, asked := &limited{ResponseRecorder: httptest.NewRecorder()}, time.Now()
+		handler.ServeHTTP(w, httptest.NewRequest(method, "/idempotency", nil))
+		require.WithinRange(t, w.deadline, asked.Add(time.Minute), time.Now().Add(time.Minute), method)
+	}
+}
