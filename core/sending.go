@@ -45,8 +45,8 @@ func embedded(w http.ResponseWriter) http.ResponseWriter {
 }
 
 // LimitSending ends the answer to r after [store.DefaultDeadline] from now, or with the server's WriteTimeout if that is
-// shorter: a client that does not read must not hold it for ever. It is for handlers that write their answers themselves;
-// those of guarded routes, and every [Reply] that is sent, have a deadline already.
+// shorter: a client that does not read must not hold it for ever. It is for handlers that write their answers
+// themselves. Those of guarded routes, and every [Reply] that is sent, have a deadline already.
 func LimitSending(w http.ResponseWriter, r *http.Request) {
 	limitSending(w, r, store.DefaultDeadline, time.Time{})
 }

@@ -68,8 +68,8 @@ func (w *writer) takesBody() bool {
 	return w.Size() <= 0 && w.status != http.StatusNoContent && w.status != http.StatusNotModified
 }
 
-// ownWriter returns the engine's own writer, whatever middleware has put in front of it. The engine sends its status when all
-// handlers have returned. It returns nil for another layout of Gin's context, and for a context that no engine has made.
+// ownWriter returns the engine's own writer, whatever middleware has put in front of it. The engine sends its status when
+// all handlers have returned. It is nil for another layout of Gin's context, and for a context that no engine has made.
 func ownWriter(c *gin.Context) gin.ResponseWriter {
 	v := field(reflect.ValueOf(c), "writermem")
 	if below := field(v, "ResponseWriter"); !below.IsValid() || below.Kind() != reflect.Interface || below.IsNil() {
