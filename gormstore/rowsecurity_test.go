@@ -54,7 +54,7 @@ func TestRowLevelSecurity(t *testing.T) {
 		tx, ctx := begin(t, st, c)
 		require.NoError(t, as(gormstore.Tx(ctx), "stock"))
 		require.NoError(t, stock(gormstore.Tx(ctx)))
-		require.ErrorIs(t, seal(t.Context(), tx, paid(), false), store.ErrAborted)
+		require.ErrorIs(t, seal(t.Context(), tx, paid(), false), store.ErrRetryable)
 	}
 	require.Equal(t, 1, countEffects(t, admin))
 }
