@@ -216,7 +216,7 @@ func usable(method jwt.SigningMethod, key jwt.VerificationKey) error {
 				minRSA), nil)
 		}
 	case *ecdsa.PublicKey:
-		missing = key == nil || key.Curve == nil
+		missing = key == nil || key.Curve == nil || key.X == nil || key.Y == nil
 	case ed25519.PublicKey:
 		missing = len(key) == 0
 	}

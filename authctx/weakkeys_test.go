@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"net/http"
@@ -94,7 +95,8 @@ func TestKeysThatAreNotThere(t *testing.T) {
 	}{
 		jwt.SigningMethodRS256: {rsaKey, []any{map[string]*rsa.PublicKey{}["invented"], &rsa.PublicKey{}, nil}},
 		jwt.SigningMethodPS256: {rsaKey, []any{map[string]*rsa.PublicKey{}["invented"], &rsa.PublicKey{}, nil}},
-		jwt.SigningMethodES256: {newECKey(t), []any{map[string]*ecdsa.PublicKey{}["invented"], &ecdsa.PublicKey{}, nil}},
+		jwt.SigningMethodES256: {newECKey(t), []any{map[string]*ecdsa.PublicKey{}["invented"], &ecdsa.PublicKey{},
+			&ecdsa.PublicKey{Curve: elliptic.P256()}, nil}},
 		jwt.SigningMethodEdDSA: {edKey, []any{map[string]ed25519.PublicKey{}["invented"], ed25519.PublicKey{}, nil}},
 		jwt.SigningMethodHS256: {testSecret, []any{map[string][]byte{}["invented"], []byte{}, nil}},
 	} {
