@@ -191,7 +191,7 @@ func (c *Capture) grow(n int) error {
 		return http.ErrBodyNotAllowed
 	}
 	fits := !c.streaming && !c.overflow && len(c.body)+n <= c.limit
-	if !fits && n > 0 && c.refused == nil && c.breaker != nil {
+	if !fits && n > 0 && c.refused == nil && c.breakable() {
 		c.refused = c.makeDurable()
 	}
 	if c.refused != nil {
@@ -206,12 +206,21 @@ func (c *Capture) grow(n int) error {
 	case !c.canStream:
 		c.body = nil
 		return errAnswerTooLarge
-	case c.breaker == nil:
+	case !c.breakable():
 		c.relayed = relaysUnfinished(c.header, c.body)
 		c.body, c.bodiless = nil, true
 		return nil
 	}
 	return c.stream()
+}
+
+// breakable reports whether an answer that is sent now can be broken off, and ends its writing with the attempt, or when the
+// handler wants. A writer may offer deadlines that the one behind it has not.
+func (c *Capture) breakable() bool {
+	if !c.streaming && c.breaker != nil && c.breaker.SetWriteDeadline(sooner(c.latest, c.ends)) != nil {
+		c.breaker = nil
+	}
+	return c.breaker != nil
 }
 
 // bodyForbidden reports whether the answer is only its header. Such a one cannot be broken off once it has left.
@@ -227,13 +236,10 @@ func (c *Capture) makeDurable() error {
 	return c.durable()
 }
 
-// stream sends what was held back. Later writes go straight to the client. If the client does not read, they end with the
-// attempt's deadline: the handler does not see its context while it writes.
+// stream sends what was held back, of an answer that is breakable. Later writes go straight to the client. If it does not
+// read, they end with the attempt's deadline: the handler does not see its context while it writes.
 func (c *Capture) stream() error {
 	c.streaming = true
-	if until := sooner(c.until, c.ends); !until.IsZero() {
-		_ = c.breaker.SetWriteDeadline(until)
-	}
 	c.relayed = relaysUnfinished(c.header, c.body)
 	reply := c.reply()
 	reply.keyName, reply.key = c.keyName, c.key
@@ -261,7 +267,7 @@ func (c *Capture) noteUnread(err error) error {
 // . It does nothing either where an answer that was not recorded could not be broken off: over HTTP/1.0, with a status
 // that has no body, and behind a writer that hides the server's.
 func (c *Capture) Flush() {
-	if !c.flushable || c.refused != nil || c.breaker == nil || c.bodyForbidden() {
+	if !c.flushable || c.refused != nil || c.bodyForbidden() || !c.breakable() {
 		return
 	}
 	c.WriteHeader(http.StatusOK)

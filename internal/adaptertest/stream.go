@@ -33,6 +33,11 @@ func (o opaque) Header() http.Header         { return o.w.Header() }
 func (o opaque) WriteHeader(status int)      { o.w.WriteHeader(status) }
 func (o opaque) Write(p []byte) (int, error) { return o.w.Write(p) }
 
+// promising is opaque, and its deadlines fail, as they do behind http.TimeoutHandler.
+type promising struct{ opaque }
+
+func (promising) SetWriteDeadline(time.Time) error { return http.ErrNotSupported }
+
 // embedding embeds what is behind it, and can flush.
 type embedding struct{ http.ResponseWriter }
 
@@ -132,7 +137,15 @@ func flushedWithoutABody(t *testing.T, a Adapter) {
 //
 // CONTRACT
 func answersThatCannotBreakOff(t *testing.T, a Adapter) {
-	for name, version := range map[string]string{"HTTP/1.0": "HTTP/1.0", "behind a hidden writer": "HTTP/1.1"} {
+	same := func(w http.ResponseWriter) http.ResponseWriter { return w }
+	for name, test := range map[string]struct {
+		version string
+		front   func(w http.ResponseWriter) http.ResponseWriter
+	}{
+		"HTTP/1.0":               {"HTTP/1.0", same},
+		"behind a hidden writer": {"HTTP/1.1", func(w http.ResponseWriter) http.ResponseWriter { return opaque{w} }},
+		"deadlines that fail":    {"HTTP/1.1", func(w http.ResponseWriter) http.ResponseWriter { return promising{opaque{w}} }},
+	} {
 		t.Run(name, func(t *testing.T) {
 			serve := func(st core.Store) *Client {
 				app := a.New()
@@ -140,11 +153,9 @@ func answersThatCannotBreakOff(t *testing.T, a Adapter) {
 					MaxAnswer: 600}})
 				v1.Handle(http.MethodPost, "/small", streams(a, 500))
 				v1.Handle(http.MethodPost, "/large", streams(a, 1000))
-				if version == "HTTP/1.0" {
-					return Serve(t, app)
-				}
-				return Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { app.ServeHTTP(opaque{w}, r) }))
+				return Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { app.ServeHTTP(test.front(w), r) }))
 			}
+			version := test.version
 			client, forgets := serve(memstore.New()), serve(forgetful{memstore.New()})
 
 			first, again := client.by(version, "/v1/small"), client.by(version, "/v1/small")
