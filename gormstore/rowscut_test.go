@@ -146,6 +146,35 @@ func TestRowsThatAreCutShort(t *testing.T) {
 	})
 }
 
+// Another statement closes rows, too. It does not wait for them until the deadline.
+//
+// CONTRACT X-9
+func TestRowsBesideAnotherStatement(t *testing.T) {
+	db, st := parallelStore(t)
+	require.NoError(t, db.Create(&[]effect{{Name: "line"}, {Name: "line"}}).Error)
+	module := newModule(t, st, core.Policy{Recovery: core.Rollback})
+	for _, by := range []string{"database/sql", "GORM"} {
+		for _, readOn := range []bool{true, false} {
+			answer := serve(t, module, rand.Text(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				rows, done := linesBy[by](r.Context())
+				defer done()
+				require.True(t, rows.Next())
+				require.NoError(t, gormstore.Tx(r.Context()).Exec("UPDATE effects SET name = 'paid'").Error)
+				if readOn {
+					require.False(t, rows.Next())
+					require.ErrorContains(t, rows.Err(), "these results were closed")
+				}
+				w.WriteHeader(http.StatusCreated)
+			}))
+			if readOn {
+				requireNotRecorded(t, answer)
+			} else {
+				requireRecorded(t, answer)
+			}
+		}
+	}
+}
+
 // A row that was closed before it was scanned is not "no rows", which many handlers answer with 404.
 //
 // CONTRACT X-9

@@ -211,6 +211,13 @@ func (c *Conn) keep(inside sqltext.Findings, rows unread, err error) {
 	}
 }
 
+// freeBusy is closeBusy in front of a statement: database/sql would wait for open rows until the deadline.
+func (c *Conn) freeBusy() {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	c.closeBusy()
+}
+
 // closeBusy closes the rows that keep a connection of PostgreSQL busy: it has one result at a time.
 func (c *Conn) closeBusy() {
 	if c.db.Dialect == Postgres {
@@ -312,6 +319,7 @@ func (c *Conn) within(ctx context.Context) context.Context {
 
 // ExecContext implements [DBTX].
 func (c *Conn) ExecContext(ctx context.Context, query string, args ...any) (result sql.Result, err error) {
+	c.freeBusy()
 	inside, err := c.admit(ctx, query)
 	if err != nil {
 		return nil, err
@@ -341,6 +349,7 @@ func (c *Conn) QueryContext(ctx context.Context, query string, args ...any) (*sq
 }
 
 func (c *Conn) query(ctx context.Context, query string, args []any) (rows *handedRows, err error) {
+	c.freeBusy()
 	inside, err := c.admit(ctx, query)
 	if err != nil {
 		return nil, err
