@@ -52,10 +52,30 @@ func (w *world) alone(k *run, r *rand.Rand) {
 		if ok {
 			w.react(k, w.instances[0], a, r)
 		}
-		if r.IntN(2) == 0 {
+		switch {
+		case r.IntN(2) == 0:
+		case ok && a.recorded() && (k.timed || a.status < http.StatusBadRequest): // other keys are free again by then
+			w.daysPass(k, r)
+		default:
 			w.pass(k, deadline)
 		}
 	}
+}
+
+// daysPass lets the retention of an answer pass. A repeat's first turn is slow, beside the sweeps.
+func (w *world) daysPass(k *run, r *rand.Rand) {
+	w.pass(k, 5*24*time.Hour)
+	k.days = true
+	time.Sleep(time.Duration(r.IntN(200)) * time.Millisecond)
+	turns := 0
+	w.instances[1].proxy.Set(func(pgproxy.Turn) pgproxy.Fault {
+		if turns++; turns > 3 {
+			return pgproxy.Pass
+		}
+		return pgproxy.Slow
+	})
+	_, _ = w.instances[1].send(k, 50+r.IntN(1000), "")
+	w.instances[1].proxy.Set(nil)
 }
 
 // together is three clients on two instances, which die.
@@ -183,7 +203,7 @@ func (in *instance) send(k *run, attempt int, mark string) (answer, bool) {
 		body = `{"amount":"99.00"}`
 	}
 	ctx := context.WithoutCancel(in.world.t.Context())
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/"+k.program.recovery.String(), strings.NewReader(body))
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, k.path(), strings.NewReader(body))
 	r.Header.Set(wire.HeaderKey, k.key)
 	r.Header.Set(attemptHeader, strconv.Itoa(attempt))
 	w := httptest.NewRecorder()
@@ -221,7 +241,8 @@ func (w *world) end(k *run) {
 		case a.recorded():
 			_, _ = w.instances[1].send(k, attempt+100, "")
 			return
-		case a.code == string(core.CodeOutcomeUnknown), a.code == string(core.CodeKeyExpired):
+		case a.code == string(core.CodeOutcomeUnknown), k.days && (a.code == string(core.CodeKeyExpired) ||
+			a.code == string(core.CodeKeyTooOld)):
 			return
 		case k.program.status >= 500 && attempt > 103, k.program.status == http.StatusTooManyRequests && attempt > 103:
 			return // it never ends

@@ -45,7 +45,7 @@ func TestGenerator(t *testing.T) {
 				}
 				number := cmp.Or(*onlyFlag, n)
 				r := rand.New(rand.NewPCG(seed, number))
-				k := newRun(n, newProgram(r))
+				k := newRun(n, newProgram(r), r.IntN(3) == 0)
 				wrong := w.play(k, r)
 				done.Add(1)
 				if *printFlag || len(wrong) > 0 {

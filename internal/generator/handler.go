@@ -32,7 +32,7 @@ type execution struct {
 	nth     int // of the key, from 1
 	rows    []string
 	results map[string]string // of calls that have finished here
-	calls   bool              // it came to a call or a checkpoint: a segment may have committed
+	commits bool              // this or an earlier execution came to a call or a checkpoint: a segment may have committed
 	keeps   bool              // core.KeepRows
 }
 
@@ -110,10 +110,10 @@ func (e *execution) act(ctx context.Context, a action) error {
 		if !resume {
 			return nil
 		}
-		e.calls = true
+		e.mayCommit()
 		return core.Checkpoint(ctx)
 	case call, once, optional:
-		e.calls = true
+		e.mayCommit()
 		options := map[verb][]core.CallOption{call: {core.Dedup(time.Hour)}, once: nil,
 			optional: {core.Optional(), core.Dedup(time.Hour)}}[a.verb]
 		ran := false
@@ -143,6 +143,13 @@ func (e *execution) act(ctx context.Context, a action) error {
 		e.rows = append(e.rows, a.name)
 	}
 	return err
+}
+
+// mayCommit says that from now on a segment of the operation may have committed.
+func (e *execution) mayCommit() {
+	e.run.mu.Lock()
+	defer e.run.mu.Unlock()
+	e.run.commits, e.commits = true, true
 }
 
 // charge is the provider. It makes a charge for each key that is new to it.

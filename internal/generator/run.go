@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/wire"
@@ -13,15 +14,17 @@ import (
 
 // run is all that happens to one key.
 type run struct {
-	number  uint64
 	key     string
 	program *program
+	timed   bool         // the key is a timed one
+	days    bool         // so much time has passed that the record may be gone
 	late    atomic.Bool  // a fault has struck: what was sent may still be on its way
 	gate    sync.RWMutex // held for reading by a handler: time does not pass for a key whose handler runs
 
 	mu         sync.Mutex
 	executions map[int]*execution // the last one, by attempt
 	nth        int
+	commits    bool // see execution
 	calls      map[string]*provided
 	told       []answer
 	violations []string
@@ -55,9 +58,23 @@ func (a answer) recorded() bool {
 	return a.result == wire.ResultCreated || a.result == wire.ResultReused
 }
 
-func newRun(number uint64, p *program) *run {
-	return &run{number: number, key: fmt.Sprintf("key-%d", number), program: p, executions: map[int]*execution{},
+func newRun(number uint64, p *program, timed bool) *run {
+	k := &run{key: fmt.Sprintf("key-%d", number), program: p, timed: timed, executions: map[int]*execution{},
 		calls: map[string]*provided{}}
+	if timed { // a UUIDv7
+		ms := time.Now().UnixMilli()
+		k.key = fmt.Sprintf("%08x-%04x-7000-8000-%012x", ms>>16, ms&0xffff, number)
+	}
+	return k
+}
+
+// path is that of the run's route.
+func (k *run) path() string {
+	path := "/" + k.program.recovery.String()
+	if k.timed {
+		path += "/timed"
+	}
+	return path
 }
 
 // wrong notes a violation; k.mu is held.
@@ -76,7 +93,7 @@ func (k *run) begin(in *instance, attempt int) *execution {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.nth++
-	e := &execution{run: k, in: in, attempt: attempt, nth: k.nth, results: map[string]string{}}
+	e := &execution{run: k, in: in, attempt: attempt, nth: k.nth, commits: k.commits, results: map[string]string{}}
 	k.executions[attempt] = e
 	k.log = append(k.log, fmt.Sprintf("attempt %d runs, the %d. of the key", attempt, k.nth))
 	return e
@@ -141,9 +158,9 @@ func (k *run) saysNothing(a answer, e *execution) bool {
 	case core.CodeRolledBack, core.CodeTransactionAborted, core.CodeTransactionUnused, core.CodeStoreUnavailable:
 		return true
 	case core.CodeInFlight, core.CodeKeyReused: // it has lost against another attempt
-		return k.program.recovery == core.Rollback || !e.calls
+		return k.program.recovery == core.Rollback || !e.commits
 	case "":
-		return a.status >= 400 && a.result != wire.ResultUnknown
+		return a.result != wire.ResultUnknown
 	}
 	return false
 }
@@ -164,12 +181,12 @@ func (k *run) checkRecorded(a answer, rows map[string][]int) {
 	for _, attempts := range rows {
 		total += len(attempts)
 	}
-	undone := a.status >= 400 && !e.keeps && (k.program.recovery == core.Rollback || !e.calls)
-	if undone && total > 0 {
+	kept := a.status < 400 || e.keeps || len(e.results) > 0 // behind a call a refusal keeps its rows
+	if !kept && !e.commits && total > 0 {
 		k.wrong("%v is recorded, and %d rows that were undone are there", a, total)
 	}
 	for _, step := range e.rows {
-		if !undone && len(rows[step]) == 0 {
+		if kept && len(rows[step]) == 0 {
 			k.wrong("%v is recorded, and %s is missing", a, step)
 		}
 	}

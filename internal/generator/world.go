@@ -108,6 +108,7 @@ func (w *world) newInstance() *instance {
 	table := core.Routes{}
 	for _, r := range []core.Recovery{core.Rollback, core.Resume, core.Park} {
 		table["POST /"+r.String()] = core.Policy{Recovery: r}
+		table["POST /"+r.String()+"/timed"] = core.Policy{Recovery: r, KeyFormat: core.TimedKey}
 	}
 	in.module, err = core.New(core.Config{Store: in.store, Routes: table, SweepEvery: 300 * time.Millisecond,
 		ClaimTimeout: 500 * time.Millisecond, Policy: core.Policy{Lease: lease, Deadline: deadline}})

@@ -156,6 +156,14 @@ func (l *link) carry(turn Turn, question []byte) bool {
 		}
 		return true // answer ends the connection
 	}
+	for fault == Slow && len(question) > 0 {
+		end := 1 + int(binary.BigEndian.Uint32(question[1:]))
+		_, _ = l.server.Write(question[:end])
+		if question[0] == 'E' {
+			time.Sleep(Delay / 5)
+		}
+		question = question[end:]
+	}
 	_, err := l.server.Write(question)
 	return err == nil
 }

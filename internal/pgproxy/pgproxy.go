@@ -18,9 +18,10 @@ type Turn struct {
 // Fault is what becomes of a turn.
 type Fault uint8
 
-// The faults. All but Pass and Conflict are the end of the connection.
+// The faults. All but Pass, Slow and Conflict are the end of the connection.
 const (
 	Pass          Fault = iota
+	Slow                // the server gets one statement of the question after the other, with pauses
 	LoseQuestion        // the connection breaks, and the server has not seen the question
 	LoseAnswer          // the server has done what was asked; then the connection breaks
 	Late                // the connection breaks; the question, and what was sent with it, arrives when its client is gone
@@ -32,11 +33,12 @@ const (
 
 // String implements [fmt.Stringer].
 func (f Fault) String() string {
-	return [...]string{"pass", "lose question", "lose answer", "late", "swallow all", "swallow answer", "fatal", "conflict"}[f]
+	return [...]string{"pass", "slow", "lose question", "lose answer", "late", "swallow all", "swallow answer", "fatal",
+		"conflict"}[f]
 }
 
 // Faults are all faults but Pass.
-var Faults = []Fault{LoseQuestion, LoseAnswer, Late, SwallowAll, SwallowAnswer, Fatal, Conflict}
+var Faults = []Fault{Slow, LoseQuestion, LoseAnswer, Late, SwallowAll, SwallowAnswer, Fatal, Conflict}
 
 // Delay is how long a late question takes, and how long the server keeps a session whose client has left in silence.
 const Delay = 150 * time.Millisecond

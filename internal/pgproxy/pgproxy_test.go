@@ -36,7 +36,7 @@ func TestFaults(t *testing.T) {
 
 	const insert = "INSERT INTO effects VALUES ($1)"
 	for _, fault := range append(pgproxy.Faults, pgproxy.Pass) {
-		arrives := fault == pgproxy.Pass || fault == pgproxy.LoseAnswer || fault == pgproxy.Late || fault == pgproxy.SwallowAnswer
+		arrives := fault <= pgproxy.Slow || fault == pgproxy.LoseAnswer || fault == pgproxy.Late || fault == pgproxy.SwallowAnswer
 		for name, commit := range map[string]bool{"insert": false, "commit": true} {
 			t.Run(fault.String()+" at "+name, func(t *testing.T) {
 				_, err := direct.Exec(t.Context(), "TRUNCATE effects")
@@ -65,7 +65,7 @@ func TestFaults(t *testing.T) {
 				require.True(t, struck)
 				var refused *pgconn.PgError
 				switch fault {
-				case pgproxy.Pass:
+				case pgproxy.Pass, pgproxy.Slow:
 					require.NoError(t, err)
 				case pgproxy.Conflict, pgproxy.Fatal:
 					require.ErrorAs(t, err, &refused)
