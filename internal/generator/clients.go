@@ -2,6 +2,7 @@ package generator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/internal/pgproxy"
 )
@@ -43,11 +45,11 @@ func (w *world) play(k *run, r *rand.Rand) []string {
 
 // alone is one client on one instance.
 func (w *world) alone(k *run, r *rand.Rand) {
-	for attempt := range 2 + r.IntN(3) {
+	for range 2 + r.IntN(3) {
 		if r.IntN(3) > 0 {
 			w.strike(k, w.instances[0], r)
 		}
-		a, ok := w.instances[0].send(k, attempt, "")
+		a, ok := w.instances[0].send(k, "")
 		w.instances[0].proxy.Set(nil)
 		if ok {
 			w.react(k, w.instances[0], a, r)
@@ -74,7 +76,7 @@ func (w *world) daysPass(k *run, r *rand.Rand) {
 		}
 		return pgproxy.Slow
 	})
-	_, _ = w.instances[1].send(k, 50+r.IntN(1000), "")
+	_, _ = w.instances[1].send(k, "")
 	w.instances[1].proxy.Set(nil)
 }
 
@@ -82,22 +84,22 @@ func (w *world) daysPass(k *run, r *rand.Rand) {
 func (w *world) together(k *run, r *rand.Rand) {
 	var clients sync.WaitGroup
 	var mu sync.Mutex // of instances
-	for client := range 3 {
+	for range 3 {
 		r := rand.New(rand.NewPCG(r.Uint64(), 0))
 		clients.Go(func() {
-			for n := range 3 {
+			for range 3 {
 				time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
 				mu.Lock()
 				in := w.instances[r.IntN(2)]
 				mu.Unlock()
-				if a, ok := in.send(k, 10*client+n, ""); ok {
+				if a, ok := in.send(k, ""); ok {
 					w.react(k, in, a, r)
 				}
 			}
 		})
 	}
-	for range r.IntN(6) {
-		time.Sleep(time.Duration(r.IntN(15)) * time.Millisecond)
+	for range r.IntN(8) {
+		time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
 		switch i := r.IntN(2); r.IntN(6) {
 		case 0:
 			k.note("instance %d dies", i)
@@ -133,8 +135,9 @@ func (w *world) strike(k *run, in *instance, r *rand.Rand) {
 		}
 		plans = append(plans, p)
 	}
-	k.note("faults to come: %v", plans)
-	turns, commits := 0, 0
+	behind := max(0, r.IntN(5)-2) // so many commits behind a fault lose their answers
+	k.note("faults to come: %v, %d commits behind", plans, behind)
+	turns, commits, struck := 0, 0, false
 	in.proxy.Set(func(t pgproxy.Turn) pgproxy.Fault {
 		if t.Cancel {
 			return pgproxy.LoseQuestion
@@ -149,9 +152,15 @@ func (w *world) strike(k *run, in *instance, r *rand.Rand) {
 		for _, p := range plans {
 			if !p.commit && p.at == turns || p.commit && commit && p.at == commits {
 				k.late.Store(true)
+				struck = true
 				k.note("%v at %.60q", p.fault, strings.Join(t.SQL, " "))
 				return p.fault
 			}
+		}
+		if struck && commit && behind > 0 {
+			behind--
+			k.note("the answer of a commit is lost behind it")
+			return pgproxy.LoseAnswer
 		}
 		return pgproxy.Pass
 	})
@@ -164,32 +173,38 @@ func (w *world) react(k *run, in *instance, a answer, r *rand.Rand) {
 		w.settle(k, in)
 	case a.code == string(core.CodeInFlight) && r.IntN(2) == 0:
 		w.pass(k, lease)
+	case a.code == string(core.CodeStoreUnavailable) && r.IntN(2) == 0:
+		time.Sleep(beat) // Run gives back what a claim has left
 	case a.recorded() && r.IntN(4) == 0:
-		_, _ = in.send(k, 1000+a.attempt, otherCommand)
+		_, _ = in.send(k, otherCommand)
 	}
 }
 
 // settle is an operator who looks at the effects, and says what is true.
 func (w *world) settle(k *run, in *instance) {
-	if !k.gate.TryLock() {
-		return // the handler runs
+	idle := k.gate.TryLock()
+	if idle {
+		defer k.gate.Unlock()
 	}
-	defer k.gate.Unlock()
 	applied := len(w.rows(k)) > 0
 	k.mu.Lock()
 	for _, c := range k.calls {
 		applied = applied || len(c.keys) > 0
 	}
 	k.mu.Unlock()
+	if !applied && !idle {
+		return // the handler runs
+	}
 	d := core.Decision{Applied: applied, Who: "generator", Why: "it has counted"}
 	if applied {
 		d.Answer = &core.Answer{Status: http.StatusOK, Body: []byte(settledBody)}
 	}
 	_, err := in.module.Settle(context.WithoutCancel(w.t.Context()), core.Scoping{}.RecordID(customer, k.key), d)
 	k.note("settled as applied=%v: %v", applied, err)
-	if !applied { // the operation is a new one, also where the answer was lost
+	if !applied && !errors.Is(err, store.ErrNotSettleable) && !errors.Is(err, store.ErrStale) { // a new one, perhaps
 		k.mu.Lock()
 		defer k.mu.Unlock()
+		clear(k.unsure)
 		for _, c := range k.calls {
 			*c = provided{keys: c.keys}
 		}
@@ -197,7 +212,8 @@ func (w *world) settle(k *run, in *instance) {
 }
 
 // send is a request to an instance. It returns false where no answer came.
-func (in *instance) send(k *run, attempt int, mark string) (answer, bool) {
+func (in *instance) send(k *run, mark string) (answer, bool) {
+	attempt := int(k.sent.Add(1))
 	body := `{"amount":"10.00"}`
 	if mark == otherCommand {
 		body = `{"amount":"99.00"}`
@@ -234,17 +250,17 @@ func (in *instance) send(k *run, attempt int, mark string) (answer, bool) {
 // end repeats until the command has come to its end, and then once more.
 func (w *world) end(k *run) {
 	in := w.instances[0]
-	for attempt := 100; attempt < 160; attempt++ {
-		a, ok := in.send(k, attempt, "")
+	for n := range 60 {
+		a, ok := in.send(k, "")
 		switch {
 		case !ok:
 		case a.recorded():
-			_, _ = w.instances[1].send(k, attempt+100, "")
+			_, _ = w.instances[1].send(k, "")
 			return
 		case a.code == string(core.CodeOutcomeUnknown), k.days && (a.code == string(core.CodeKeyExpired) ||
 			a.code == string(core.CodeKeyTooOld)):
 			return
-		case k.program.status >= 500 && attempt > 103, k.program.status == http.StatusTooManyRequests && attempt > 103:
+		case n > 3 && (k.program.status >= 500 || k.program.status == http.StatusTooManyRequests):
 			return // it never ends
 		case a.code == string(core.CodeInFlight), a.status == http.StatusServiceUnavailable:
 			time.Sleep(20 * time.Millisecond)

@@ -64,7 +64,7 @@ func (k *run) execute(ctx context.Context, in *instance, attempt int) int {
 			e.keeps = true
 			continue
 		case pause:
-			time.Sleep(5 * time.Millisecond)
+			a.rest()
 			continue
 		case failed, refuse, panics:
 			if e.nth > a.fails {
@@ -114,6 +114,9 @@ func (e *execution) act(ctx context.Context, a action) error {
 		return core.Checkpoint(ctx)
 	case call, once, optional:
 		e.mayCommit()
+		if a.verb == once {
+			e.run.begins(a)
+		}
 		options := map[verb][]core.CallOption{call: {core.Dedup(time.Hour)}, once: nil,
 			optional: {core.Optional(), core.Dedup(time.Hour)}}[a.verb]
 		ran := false
@@ -145,6 +148,12 @@ func (e *execution) act(ctx context.Context, a action) error {
 	return err
 }
 
+func (a action) rest() {
+	if a.slow {
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
 // mayCommit says that from now on a segment of the operation may have committed.
 func (e *execution) mayCommit() {
 	e.run.mu.Lock()
@@ -154,6 +163,7 @@ func (e *execution) mayCommit() {
 
 // charge is the provider. It makes a charge for each key that is new to it.
 func (e *execution) charge(key core.DerivedKey, a action) (string, error) {
+	defer a.rest()
 	k := e.run
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -185,6 +195,13 @@ func (e *execution) charge(key core.DerivedKey, a action) (string, error) {
 	return fmt.Sprintf("%s/%d", a.name, c.made), nil
 }
 
+// begins notes that a call without Dedup may have begun.
+func (k *run) begins(a action) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.unsure[a.name] = true
+}
+
 // called notes what the handler heard of a call.
 func (k *run) called(e *execution, a action, result string, ran bool, err error) {
 	k.mu.Lock()
@@ -197,6 +214,7 @@ func (k *run) called(e *execution, a action, result string, ran bool, err error)
 		k.wrong("call %s has the result %q in attempt %d, which nobody has returned: %+v", a.name, result, e.attempt, c)
 		return
 	}
+	delete(k.unsure, a.name)
 	c.results = append(c.results, result)
 	e.results[a.name] = result
 }

@@ -7,6 +7,7 @@ package generator
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/auth19/idem/core"
@@ -37,6 +38,7 @@ type action struct {
 	fails   int  // it fails, or happens, in so many executions of the handler, and not in later ones
 	swallow bool // the handler ignores its error
 	mute    bool // a call that fails is made all the same: its answer is lost
+	slow    bool // a call or a pause takes its time
 }
 
 // program is a handler.
@@ -57,7 +59,7 @@ func newProgram(r *rand.Rand) *program {
 		core.Park: {call, call, failed, panics, pause},
 	}[p.recovery]
 	for i := range 1 + r.IntN(6) {
-		a := action{verb: verbs[r.IntN(len(verbs))], name: string(rune('a' + i))}
+		a := action{verb: verbs[r.IntN(len(verbs))], name: string(rune('a' + i)), slow: r.IntN(3) == 0}
 		switch a.verb {
 		case call, once, optional:
 			a.fails, a.mute, a.swallow = max(0, r.IntN(4)-1), r.IntN(2) == 0, r.IntN(3) == 0
@@ -78,6 +80,9 @@ func (p *program) String() string {
 	fmt.Fprintf(&b, "%v:", p.recovery)
 	for _, a := range p.actions {
 		fmt.Fprintf(&b, " %s %s", a.verb, a.name)
+		if a.slow && slices.Contains([]verb{call, once, optional, pause}, a.verb) {
+			b.WriteString(" (slow)")
+		}
 		if a.fails > 0 {
 			fmt.Fprintf(&b, " (fails %d", a.fails)
 			if a.mute {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/wire"
 )
 
@@ -19,13 +20,15 @@ type run struct {
 	timed   bool         // the key is a timed one
 	days    bool         // so much time has passed that the record may be gone
 	late    atomic.Bool  // a fault has struck: what was sent may still be on its way
-	gate    sync.RWMutex // held for reading by a handler: time does not pass for a key whose handler runs
+	gate    sync.RWMutex // held for reading by a handler: an operator does not say "not applied" while it runs
+	sent    atomic.Int64 // requests
 
 	mu         sync.Mutex
 	executions map[int]*execution // the last one, by attempt
 	nth        int
 	commits    bool // see execution
 	calls      map[string]*provided
+	unsure     map[string]bool // calls without Dedup that have begun, and not finished as far as a handler knows
 	told       []answer
 	violations []string
 	log        []string
@@ -60,7 +63,7 @@ func (a answer) recorded() bool {
 
 func newRun(number uint64, p *program, timed bool) *run {
 	k := &run{key: fmt.Sprintf("key-%d", number), program: p, timed: timed, executions: map[int]*execution{},
-		calls: map[string]*provided{}}
+		calls: map[string]*provided{}, unsure: map[string]bool{}}
 	if timed { // a UUIDv7
 		ms := time.Now().UnixMilli()
 		k.key = fmt.Sprintf("%08x-%04x-7000-8000-%012x", ms>>16, ms&0xffff, number)
@@ -105,6 +108,10 @@ func (k *run) heard(a answer) {
 	defer k.mu.Unlock()
 	k.log = append(k.log, a.String())
 	k.told = append(k.told, a)
+	if a.code == string(core.CodeOutcomeUnknown) && k.program.recovery == core.Resume && len(k.unsure) == 0 &&
+		k.sent.Load() < store.DefaultMaxAttempts {
+		k.wrong("%v, and every call without Dedup has finished (X-14)", a)
+	}
 	e := k.executions[a.attempt]
 	// The attempt has come to its end in its own process, and the store has answered: the results of its calls are kept.
 	if e == nil || k.program.recovery != core.Resume || a.result != wire.ResultUnknown ||

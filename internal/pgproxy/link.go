@@ -175,10 +175,10 @@ func (l *link) wait() {
 	}
 }
 
-// conflict is a question that fails as a serialization failure does. A COMMIT ends its transaction with that.
+// conflict is a question that fails as the turn's first statement would at a conflict. A COMMIT ends its transaction with that.
 func conflict(turn Turn) []byte {
 	text := "DO $$ BEGIN RAISE EXCEPTION 'on purpose' USING ERRCODE = '40001'; END $$"
-	if slices.ContainsFunc(turn.SQL, IsCommit) {
+	if len(turn.SQL) > 0 && IsCommit(turn.SQL[0]) {
 		text = "ROLLBACK; " + text
 	}
 	return message('Q', text+"\x00")
