@@ -32,6 +32,7 @@ type execution struct {
 	nth     int // of the key, from 1
 	rows    []string
 	results map[string]string // of calls that have finished here
+	sure    bool              // when it began, all calls without Dedup had finished
 	commits bool              // this or an earlier execution came to a call or a checkpoint: a segment may have committed
 	keeps   bool              // core.KeepRows
 }
@@ -199,7 +200,9 @@ func (e *execution) charge(key core.DerivedKey, a action) (string, error) {
 func (k *run) begins(a action) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.unsure[a.name] = true
+	if c := k.calls[a.name]; c == nil || len(c.results) == 0 {
+		k.unsure[a.name] = true
+	}
 }
 
 // called notes what the handler heard of a call.

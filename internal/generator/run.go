@@ -96,7 +96,8 @@ func (k *run) begin(in *instance, attempt int) *execution {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.nth++
-	e := &execution{run: k, in: in, attempt: attempt, nth: k.nth, commits: k.commits, results: map[string]string{}}
+	e := &execution{run: k, in: in, attempt: attempt, nth: k.nth, sure: len(k.unsure) == 0, commits: k.commits,
+		results: map[string]string{}}
 	k.executions[attempt] = e
 	k.log = append(k.log, fmt.Sprintf("attempt %d runs, the %d. of the key", attempt, k.nth))
 	return e
@@ -108,11 +109,11 @@ func (k *run) heard(a answer) {
 	defer k.mu.Unlock()
 	k.log = append(k.log, a.String())
 	k.told = append(k.told, a)
-	if a.code == string(core.CodeOutcomeUnknown) && k.program.recovery == core.Resume && len(k.unsure) == 0 &&
-		k.sent.Load() < store.DefaultMaxAttempts {
-		k.wrong("%v, and every call without Dedup has finished (X-14)", a)
-	}
 	e := k.executions[a.attempt]
+	if a.code == string(core.CodeOutcomeUnknown) && k.program.recovery == core.Resume && e != nil && e.sure &&
+		len(k.unsure) == 0 && k.sent.Load() < store.DefaultMaxAttempts {
+		k.wrong("%v, and every call without Dedup had finished (X-14)", a)
+	}
 	// The attempt has come to its end in its own process, and the store has answered: the results of its calls are kept.
 	if e == nil || k.program.recovery != core.Resume || a.result != wire.ResultUnknown ||
 		a.code != "" && core.Code(a.code) != core.CodeCallUnfinished {

@@ -175,7 +175,7 @@ func (l *link) wait() {
 	}
 }
 
-// conflict is a question that fails as the turn's first statement would at a conflict. A COMMIT ends its transaction with that.
+// conflict is a question that fails as the turn's first statement would. A COMMIT ends its transaction with that.
 func conflict(turn Turn) []byte {
 	text := "DO $$ BEGIN RAISE EXCEPTION 'on purpose' USING ERRCODE = '40001'; END $$"
 	if len(turn.SQL) > 0 && IsCommit(turn.SQL[0]) {
