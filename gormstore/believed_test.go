@@ -47,7 +47,10 @@ func TestConfirmAsksTheServerThatWasRead(t *testing.T) {
 // readBackOf is what the end of a Rollback attempt reads after its COMMIT has been cut off.
 func readBackOf(t *testing.T, s *Store, ticket store.Ticket) (committed, certain bool) {
 	t.Helper()
-	return (&txn.Tx{DB: s.db, Entry: &answer{store: s, claim: store.Claim{ID: ticket.ID, Owner: ticket.Owner}, fence: ticket.Fence}}).Look(t.Context())
+	entry := &answer{store: s, claim: store.Claim{ID: ticket.ID, Owner: ticket.Owner}, fence: ticket.Fence}
+	committed, certain, stale := (&txn.Tx{DB: s.db, Entry: entry}).Look(t.Context())
+	require.NoError(t, stale)
+	return committed, certain
 }
 
 // The answer that is there may be another attempt's: only the own one says that COMMIT has taken effect.
@@ -92,8 +95,8 @@ func TestReadBackAsksForItsOwnStep(t *testing.T) {
 	open.Opening(func() error { return nil })
 	committed := func(seal store.Seal, fence int64) bool {
 		of := &segments{store: st, answer: &answer{store: st, claim: c, fence: fence}}
-		committed, certain := (&txn.Tx{DB: st.db, Entry: &sealing{segments: of, seal: &seal}}).Look(t.Context())
-		require.True(t, committed || certain)
+		committed, certain, stale := (&txn.Tx{DB: st.db, Entry: &sealing{segments: of, seal: &seal}}).Look(t.Context())
+		require.True(t, committed || certain || stale != nil)
 		return committed
 	}
 	fence := claimed.Record.Fence

@@ -42,6 +42,8 @@ func (e *sealing) Committed(ctx context.Context, q txn.Querier) (bool, error) {
 	}
 	rec, err := s.find(ctx, q, t.ID)
 	switch {
+	case err == nil && rec.Fence > t.Fence: // whoever has it may have taken over what this seal has committed
+		return false, store.ErrStale
 	case errors.Is(err, store.ErrNotFound), err == nil && rec.Ticket != t:
 		return false, nil
 	case err != nil:

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -209,4 +211,40 @@ func TestStepsAreSealedWithTheirOwnRows(t *testing.T) {
 		require.NoError(t, segments.Rollback())
 		requireIdle(t, db)
 	})
+}
+
+// The answer to the first commit is lost, and before it can be read back another attempt takes the operation over and ends it.
+// The rows of that commit are the operation's: the first client is told what a repeat is told, never that nothing was applied.
+//
+// CONTRACT
+func TestFirstSegmentIsTakenOverBeforeItIsReadBack(t *testing.T) {
+	t.Parallel()
+	cut := newCuttable(t, overPgx)
+	first, other := newStepApp(t, cut.store), newStepApp(t, newStore(t, cut.db))
+	calls := 0
+	var runs, gone atomic.Bool
+	handle := func(ctx context.Context) error {
+		runs.Store(true)
+		return reserveCallBook(ctx, &calls)
+	}
+	cut.begins(func(toServer bool, chunk []byte) (int, bool) {
+		if !toServer && runs.Load() && isCommitted(chunk) {
+			gone.Store(true)
+		}
+		if gone.Load() {
+			return 0, true
+		}
+		return len(chunk), false
+	})
+	told := make(chan *httptest.ResponseRecorder)
+	go func() { told <- first.post(handle) }()
+	eventually(t, "the commit is there, and its answer lost", gone.Load)
+	advance(t, cut.db, store.DefaultLease)
+	eventually(t, "another attempt goes on", func() bool { return other.post(handle).Code == http.StatusCreated })
+	cut.set(nil)
+	w := <-told
+	require.Equal(t, http.StatusCreated, w.Code, w.Body)
+	require.Equal(t, "reused", w.Header().Get("Idempotency-Result"))
+	require.Equal(t, 2, countEffects(t, cut.db))
+	require.Equal(t, 1, calls)
 }

@@ -163,11 +163,14 @@ func (t *Tx) readBack(ctx context.Context, err error) error {
 		return NotCommitted(err)
 	}
 	var committed, certain bool
+	var stale error
 	known := again(ctx, long, func(int) bool {
-		committed, certain = t.Look(ctx)
-		return committed || certain
+		committed, certain, stale = t.Look(ctx)
+		return committed || certain || stale != nil
 	})
 	switch {
+	case stale != nil:
+		return fmt.Errorf("%w: %w", stale, err)
 	case !known:
 		return fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
 	case committed:
@@ -179,8 +182,9 @@ func (t *Tx) readBack(ctx context.Context, err error) error {
 	}
 }
 
-// Look reads whether this transaction's entry is committed, and whether that is certain if it is not.
-func (t *Tx) Look(ctx context.Context) (committed, certain bool) {
+// Look reads whether this transaction's entry is committed, and whether that is certain if it is not. stale is ErrStale where
+// another attempt has the record since, so that the entry tells nothing any more.
+func (t *Tx) Look(ctx context.Context) (committed, certain bool, stale error) {
 	d := t.DB
 	var started Instant
 	err := d.InTx(ctx, func(q Querier) (err error) {
@@ -198,5 +202,8 @@ func (t *Tx) Look(ctx context.Context) (committed, certain bool) {
 		// The entry is here, but perhaps not on the standby yet: its COMMIT may have been interrupted during the wait.
 		err = d.Confirm(ctx, started.Time)
 	}
-	return committed && err == nil, certain && err == nil
+	if errors.Is(err, store.ErrStale) {
+		stale = err
+	}
+	return committed && err == nil, certain && err == nil, stale
 }
