@@ -182,8 +182,8 @@ func (t *Tx) readBack(ctx context.Context, err error) error {
 	}
 }
 
-// Look reads whether this transaction's entry is committed, and whether that is certain if it is not. stale is ErrStale where
-// another attempt has the record since, so that the entry tells nothing any more.
+// Look reads whether this transaction's entry is committed, and whether that is certain if it is not. stale is ErrStale
+// where another attempt has the record since, so that the entry tells nothing any more.
 func (t *Tx) Look(ctx context.Context) (committed, certain bool, stale error) {
 	d := t.DB
 	var started Instant
