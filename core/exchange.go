@@ -1,6 +1,9 @@
 package core
 
-import "net/http"
+import (
+	"net/http"
+	"time"
+)
 
 // Exchange is one request in its framework, as an adapter shows it to this package: its request, its writer, and the
 // handlers behind the guard. [Module.RolesGuard], [Module.KeyGuard], [Module.Interceptor] and [Module.Idempotent] are the
@@ -197,6 +200,9 @@ func (v *reservation) run(x Exchange, attempt *Attempt) error {
 			x.SetRequest(request)
 			x.Leave(true)
 			attempt.Panicked(outer.Header())
+			if !attempt.capture.streaming { // what recovery middleware sends; a stream is broken off
+				limitSending(outer, request, attempt.route.Deadline, time.Time{})
+			}
 		}
 	}()
 	x.SetRequest(attempt.Request())

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/auth19/idem/core/wire"
 )
@@ -30,8 +31,11 @@ func (s *shield) WriteHeader(status int) {
 	case s.refused || s.begun:
 	case status >= http.StatusBadRequest || s.capture.streaming:
 		s.begun = true
-		if !s.capture.streaming && s.capture.attempt.mayHaveChanged() {
-			s.Writer.Header()[wire.HeaderResult] = resultUnknown // else a 402 would say that nothing was carried out (C-2)
+		if attempt := s.capture.attempt; !s.capture.streaming {
+			limitSending(s.Writer, attempt.request, attempt.route.Deadline, time.Time{})
+			if attempt.mayHaveChanged() {
+				s.Writer.Header()[wire.HeaderResult] = resultUnknown // else a 402 would say that nothing was carried out (C-2)
+			}
 		}
 		s.Writer.WriteHeader(status)
 	case status >= http.StatusOK:

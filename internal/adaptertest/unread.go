@@ -48,12 +48,18 @@ func answersHaveADeadline(t *testing.T, a Adapter) {
 			app := a.New()
 			v1 := app.Group("/v1", a.JWTGuard(NewVerifier(t)), a.Idempotent(idem))
 			v1.Handle(http.MethodPost, "/pay", text(a, func(Context) string { return "paid" }))
+			v1.Handle(http.MethodPost, "/panic", a.Handler(func(Context) error { panic("paid") }))
 			v1.Handle(http.MethodGet, "/operation", a.OwnOperationHandler(idem))
 			v1.Handle(http.MethodGet, "/operations", a.OperationsHandler(idem))
 			v1.Handle(http.MethodGet, "/plain", text(a, func(Context) string { return "plain" }))
 			var last *watched
 			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				last = &watched{ResponseWriter: w}
+				defer func() { // as recovery middleware does, where the framework has none
+					if recover() != nil {
+						w.WriteHeader(http.StatusInternalServerError)
+					}
+				}()
 				app.ServeHTTP(last, r)
 			}))
 			server.Config.WriteTimeout = test.server
@@ -70,6 +76,7 @@ func answersHaveADeadline(t *testing.T, a Adapter) {
 				{Call{Key: "key-1"}, http.StatusCreated, within},
 				{Call{Key: "key-1", Body: "other"}, http.StatusConflict, within},
 				{Call{}, http.StatusBadRequest, within},
+				{Call{Path: "/v1/panic", Key: "key-3"}, http.StatusInternalServerError, within},
 				{Call{Key: "key-2", Token: "-"}, http.StatusUnauthorized, time.Minute},
 				{Call{Path: "/v1/operation", Method: http.MethodGet, Key: "key-1"}, http.StatusOK, time.Minute},
 				{Call{Path: "/v1/operation", Method: http.MethodGet, Key: "key-2"}, http.StatusNotFound, time.Minute},
