@@ -320,6 +320,7 @@ func (a *Attempt) notRecorded(err error) *Reply {
 
 // unconfirmed is the answer when it is not known yet whether the end of the attempt was recorded.
 func (a *Attempt) unconfirmed(err error) *Reply {
+	a.tellStatement(err)
 	a.observe(Event{Kind: EventUnconfirmed, Err: err})
 	return a.refuse(a.commitUnconfirmed())
 }

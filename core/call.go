@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -126,7 +127,11 @@ func (s *step) finishCall(value any, options callOptions) error {
 	if options.dedup > 0 {
 		return nil
 	}
-	return a.saveResults()
+	err := a.saveResults()
+	if errors.Is(err, store.ErrStatement) { // as that of a seal
+		s.steps.sealed(err)
+	}
+	return err
 }
 
 // startedWithin reports whether the step was started less than d before now. If the start is in the future, the clock has

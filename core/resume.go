@@ -50,7 +50,7 @@ func (m *Module) claimResume(ctx *lazyContext, c *store.Claim) (won wonClaim, cl
 func (a *Attempt) endResume(v verdict, steps progress, inTime bool) *Reply {
 	a.watchSegment()
 	switch {
-	case errors.Is(steps.seal, ErrUnconfirmed):
+	case errors.Is(steps.seal, ErrUnconfirmed), steps.committed && errors.Is(steps.seal, store.ErrStatement):
 		_ = a.tx.Rollback() // the handler may have read since
 		_ = a.saveResults()
 		return a.unconfirmed(steps.seal)
@@ -112,7 +112,6 @@ func (a *Attempt) complete(v verdict) *Reply {
 		return a.notRecorded(err)
 	}
 	_ = a.saveResults()
-	a.tellStatement(err)
 	if errors.Is(err, store.ErrStatement) { // the next repeat goes on
 		return a.unconfirmed(err)
 	}

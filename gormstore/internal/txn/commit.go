@@ -1,11 +1,9 @@
 package txn
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/auth19/idem/core/store"
@@ -24,9 +22,6 @@ func (t *Tx) commit(ctx context.Context, last LastCalls) error {
 		},
 		End: func(left bool, err error) error {
 			warned := warned() // before the connection has another user
-			if isOfStatement(err) {
-				err = fmt.Errorf("%w: %s: %w", store.ErrStatement, names(last), err)
-			}
 			switch {
 			case err == nil:
 				t.Conn.giveBack()
@@ -60,15 +55,6 @@ func (t *Tx) commit(ctx context.Context, last LastCalls) error {
 	default:
 		return t.readBack(ctx, err)
 	}
-}
-
-// names are those of the statements of a message. A driver may prepare them all before it sends the first.
-func names(last LastCalls) string {
-	var all []string
-	for _, c := range slices.Concat(last.Within, last.Alone) {
-		all = append(all, string(cmp.Or(c.Name, Statement(c.Text))))
-	}
-	return strings.Join(all, ", ")
 }
 
 // LastCalls end a transaction. They are one message.

@@ -250,12 +250,12 @@ func (d *Database) Reading(ctx context.Context, fn func(q Querier) error) error 
 	})
 }
 
-// over runs fn on q. On PostgreSQL's pool it runs fn on one connection of it: see onConn.
-func (d *Database) over(ctx context.Context, q Querier, fn func(q Querier) error) error {
+// over runs fn, which sends the statement name, on q. On PostgreSQL's pool it runs fn on one connection of it: see onConn.
+func (d *Database) over(ctx context.Context, q Querier, name Statement, fn func(q Querier) error) error {
 	if q != Querier(d.Pool) || d.Dialect == SQLite {
-		return named(fn(q))
+		return named(fn(q), Call{Name: name})
 	}
-	return d.onConn(ctx, func(own *sql.Conn) error { return named(fn(own)) })
+	return d.onConn(ctx, func(own *sql.Conn) error { return named(fn(own), Call{Name: name}) })
 }
 
 // onConn runs fn on a connection of the pool. As the pool does, it runs fn on another one where one has broken while nobody

@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"net"
 	"slices"
 	"strings"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // lockNotAvailable is a SQLSTATE: a lock was not granted in time, or not at once.
@@ -47,12 +50,25 @@ var ErrNoWrites error = noWritesError("idem: gormstore: " + noWrites + " (" + re
 // takesNoWrites reports that a server has refused a statement because it takes no writes. The statement had no effect.
 func takesNoWrites(err error) bool { return SQLState(err) == readOnlyTransaction }
 
-// named returns ErrNoWrites with the error of a question that such a server has refused, and any other error as it is.
-func named(err error) error {
-	if SQLState(err) == notABoolean && strings.Contains(err.Error(), noWrites) {
+// named returns the error of the library's own calls with ErrNoWrites, where such a server has refused a question, or with
+// store.ErrStatement and the names of the calls; any other error as it is.
+func named(err error, calls ...Call) error {
+	switch {
+	case SQLState(err) == notABoolean && strings.Contains(err.Error(), noWrites):
 		return fmt.Errorf("%w: %w", ErrNoWrites, err)
+	case isOfStatement(err):
+		return fmt.Errorf("%w: %s: %w", store.ErrStatement, names(calls), err)
 	}
 	return err
+}
+
+// names are those of the statements of a message.
+func names(calls []Call) string {
+	var all []string
+	for _, c := range calls {
+		all = append(all, string(cmp.Or(c.Name, Statement(c.Text))))
+	}
+	return strings.Join(all, ", ")
 }
 
 // isOfStatement reports that the server has refused a statement as such, classes 0A and 42: a right, a table, a column, a

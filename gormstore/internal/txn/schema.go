@@ -63,7 +63,7 @@ type Schemas []onPath
 func SearchPath(ctx context.Context, q Querier) (Schemas, error) {
 	rows, err := q.QueryContext(ctx, onlyFromWriter(configuredPath))
 	if err != nil {
-		return nil, named(err)
+		return nil, named(err, Call{Name: "searchPath"})
 	}
 	defer func() { _ = rows.Close() }()
 	var found Schemas
@@ -78,7 +78,7 @@ func SearchPath(ctx context.Context, q Querier) (Schemas, error) {
 			found = append(found, p)
 		}
 	}
-	return found, named(rows.Err())
+	return found, named(rows.Err(), Call{Name: "searchPath"})
 }
 
 // A word of the path is quoted, or ends at a comma or a space.

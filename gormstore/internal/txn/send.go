@@ -59,7 +59,10 @@ func sendUntil(ctx context.Context, end time.Time, own *sql.Conn, calls []Call) 
 		return nil
 	})
 	if known || closed != nil {
-		return succeeded, named(cmp.Or(closed, err))
+		if succeeded > 0 && succeeded < len(calls) { // else a driver may have prepared them all before it sent the first
+			calls = calls[succeeded : succeeded+1]
+		}
+		return succeeded, named(cmp.Or(closed, err), calls...)
 	}
 	for i, c := range calls {
 		if c.Row != nil {
@@ -68,7 +71,7 @@ func sendUntil(ctx context.Context, end time.Time, own *sql.Conn, calls []Call) 
 			_, err = own.ExecContext(ctx, c.Text, c.Args...)
 		}
 		if err != nil {
-			return i, named(err)
+			return i, named(err, c)
 		}
 	}
 	return len(calls), nil

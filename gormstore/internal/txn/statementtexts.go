@@ -165,7 +165,7 @@ func (r Row) Scan(targets ...any) error { return r.scan(targets) }
 
 // Exec runs a statement that changes at most a few rows, and returns how many.
 func (d *Database) Exec(ctx context.Context, q Querier, name Statement, args ...any) (n int64, err error) {
-	err = d.over(ctx, q, func(q Querier) error {
+	err = d.over(ctx, q, name, func(q Querier) error {
 		text, err := d.Statements.text(ctx, q, name)
 		if err != nil {
 			return err
@@ -184,7 +184,7 @@ func (d *Database) Exec(ctx context.Context, q Querier, name Statement, args ...
 func (d *Database) Each(
 	ctx context.Context, q Querier, name Statement, row func(scan func(into ...any) error) error, args ...any,
 ) error {
-	return d.over(ctx, q, func(q Querier) error {
+	return d.over(ctx, q, name, func(q Querier) error {
 		text, err := d.Statements.text(ctx, q, name)
 		if err != nil {
 			return err
@@ -206,7 +206,7 @@ func (d *Database) Each(
 // QueryRow runs a statement that returns one row.
 func (d *Database) QueryRow(ctx context.Context, q Querier, name Statement, args ...any) Row {
 	return Row{func(targets []any) error {
-		return d.over(ctx, q, func(q Querier) error {
+		return d.over(ctx, q, name, func(q Querier) error {
 			text, err := d.Statements.text(ctx, q, name)
 			if err != nil {
 				return err
