@@ -105,7 +105,7 @@ var contract = []chapter{
 		{id: "X-14", says: "n calls are n + 1 commits; nothing leaves before what stands in front of it is durable."},
 		{id: "X-15", says: "A record that is seen decides, the lock only without one; a question takes no lock; what takes a " +
 			"free record forgets its steps; a takeover is committed before the handler runs; a step of another fence is not new."},
-		{id: "X-16", says: "A failed step dooms its segment."},
+		{id: "X-16", says: "A failed step dooms its segment; behind a seal that is unknown or refused nothing begins."},
 		{id: "X-17", says: "Checkpoint seals a segment without a call; a Resume handler calls in core.Call only."},
 	}},
 	{"T. Time", []rule{
