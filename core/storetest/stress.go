@@ -210,8 +210,11 @@ func (w *worker) takeStep(a *attempt) error {
 	if a.segments == nil {
 		return nil
 	}
-	step := call("charge")
-	_, err := a.segments.Seal(w.ctx, store.Seal{Start: &step})
+	step, err := w.asRead(a.ID, call("charge"))
+	if err != nil {
+		return err
+	}
+	_, err = a.segments.Seal(w.ctx, store.Seal{Start: &step})
 	if errors.Is(err, store.ErrStale) {
 		err = nil // it has finished; or the attempt is stale, which the next seal says
 	}
@@ -233,15 +236,30 @@ func (w *worker) writeRows(a *attempt) error {
 	if err := a.segments.Step(w.ctx, w.work); err != nil || w.rnd.IntN(3) == 0 {
 		return a.segments.Rollback()
 	}
-	seal := store.Seal{Steps: []store.StepRecord{rows("book")}}
+	book, err := w.asRead(a.ID, rows("book"))
+	if err != nil {
+		return err
+	}
+	seal := store.Seal{Steps: []store.StepRecord{book}}
 	if w.rnd.IntN(4) == 0 {
 		seal = store.Seal{Alone: true}
 	}
-	_, err := a.segments.Seal(w.ctx, seal)
+	_, err = a.segments.Seal(w.ctx, seal)
 	if err == nil && !seal.Alone {
 		w.effects.Add(1)
 	}
 	return err
+}
+
+// asRead returns a step with the fence that its record has, as an attempt that has read it seals it.
+func (w *worker) asRead(id store.ID, step store.StepRecord) (store.StepRecord, error) {
+	recorded, err := w.steppers[w.i].Steps(w.ctx, id)
+	for _, r := range recorded {
+		if r.Name == step.Name {
+			step.Fence = r.Fence
+		}
+	}
+	return step, err
 }
 
 // readSteps notes the steps of a record, if it was the same before and after they were read.
