@@ -120,12 +120,10 @@ func (e *execution) act(ctx context.Context, a action) error {
 		}
 		options := map[verb][]core.CallOption{call: {core.Dedup(time.Hour)}, once: nil,
 			optional: {core.Optional(), core.Dedup(time.Hour)}}[a.verb]
-		ran := false
 		result, err := core.Call(ctx, a.name, func(_ context.Context, key core.DerivedKey) (string, error) {
-			ran = true
 			return e.charge(key, a)
 		}, options...)
-		e.run.called(e, a, result, ran, err)
+		e.run.called(e, a, result, err)
 		return err
 	case message:
 		m := inbox.Message{Source: "generator", ID: e.run.key + a.name, Payload: []byte(a.name)}
@@ -193,31 +191,33 @@ func (e *execution) charge(key core.DerivedKey, a action) (string, error) {
 	if fails {
 		return "", errOnPurpose
 	}
-	return fmt.Sprintf("%s/%d", a.name, c.made), nil
+	result := fmt.Sprintf("%s/%d", a.name, c.made)
+	c.given = append(c.given, result)
+	return result, nil
 }
 
 // begins notes that a call without Dedup may have begun.
 func (k *run) begins(a action) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if c := k.calls[a.name]; c == nil || len(c.results) == 0 {
+	if c := k.calls[a.name]; c == nil || !c.heard {
 		k.unsure[a.name] = true
 	}
 }
 
 // called notes what the handler heard of a call.
-func (k *run) called(e *execution, a action, result string, ran bool, err error) {
+func (k *run) called(e *execution, a action, result string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err != nil {
 		return
 	}
 	c := k.calls[a.name]
-	if c == nil || c.saved != "" && c.saved != result || !ran && !slices.Contains(c.results, result) {
+	if c == nil || c.saved != "" && c.saved != result || !slices.Contains(c.given, result) {
 		k.wrong("call %s has the result %q in attempt %d, which nobody has returned: %+v", a.name, result, e.attempt, c)
 		return
 	}
 	delete(k.unsure, a.name)
-	c.results = append(c.results, result)
+	c.heard = true
 	e.results[a.name] = result
 }

@@ -36,10 +36,11 @@ type run struct {
 
 // provided is what the provider knows of a call.
 type provided struct {
-	keys    map[core.DerivedKey]bool // that have moved money
-	made    int
-	results []string // that handlers have got
-	saved   string   // the result that must stay
+	keys  map[core.DerivedKey]bool // that have moved money
+	made  int
+	given []string // its results; a process may have died behind one
+	heard bool     // a handler has got one
+	saved string   // the result that must stay
 }
 
 // answer is what a client was told.
