@@ -205,6 +205,7 @@ func (w *world) settle(k *run, in *instance) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		clear(k.unsure)
+		k.parked = ""
 		for _, c := range k.calls {
 			*c = provided{keys: c.keys}
 		}

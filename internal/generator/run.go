@@ -29,6 +29,7 @@ type run struct {
 	commits    bool // see execution
 	calls      map[string]*provided
 	unsure     map[string]bool // calls without Dedup that have begun, and not finished as far as a handler knows
+	parked     string          // why the operation should not be unknown for good
 	told       []answer
 	violations []string
 	log        []string
@@ -113,7 +114,7 @@ func (k *run) heard(a answer) {
 	e := k.executions[a.attempt]
 	if a.code == string(core.CodeOutcomeUnknown) && k.program.recovery == core.Resume && e != nil && e.sure &&
 		len(k.unsure) == 0 && k.sent.Load() < store.DefaultMaxAttempts {
-		k.wrong("%v, and every call without Dedup had finished (X-14)", a)
+		k.parked = fmt.Sprintf("%v, and every call without Dedup had finished (X-14)", a)
 	}
 	// The attempt has come to its end in its own process, and the store has answered: the results of its calls are kept.
 	if e == nil || k.program.recovery != core.Resume || a.result != wire.ResultUnknown ||
@@ -157,6 +158,9 @@ func (k *run) check(rows map[string][]int) []string {
 		case e != nil && k.saysNothing(a, e) && by[a.attempt] > 0:
 			k.wrong("nothing was applied, says %v, and %d rows are there", a, by[a.attempt])
 		}
+	}
+	if first == nil && k.parked != "" {
+		k.wrong("%s", k.parked)
 	}
 	return k.violations
 }
