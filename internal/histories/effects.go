@@ -9,19 +9,25 @@ import (
 )
 
 // The rows of the apps have a UNIQUE over the operation, the second line: a command that is carried out twice books once.
-// The count must see the second execution all the same. So a trigger records every row that a transaction tries to insert,
-// in that transaction, before the UNIQUE is checked.
+// The count must see the second execution all the same. So a CHECK records every row that a transaction tries to insert, in
+// that transaction, before the UNIQUE is checked. It is no trigger: gormstore.CreateOnce undoes what those have done. A row
+// that is updated is checked again, under the same id; that of a second execution has an id of its own.
 var witness = []string{
-	`CREATE TABLE witness (tried text NOT NULL, name text NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp())`,
-	`CREATE FUNCTION witness() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-		INSERT INTO witness VALUES (TG_TABLE_NAME, coalesce(to_jsonb(NEW) ->> 'operation_id', to_jsonb(NEW) ->> 'key'));
+	`CREATE TABLE witness (tried text NOT NULL, name text NOT NULL, id text NOT NULL,
+		at timestamptz NOT NULL DEFAULT clock_timestamp())`,
+	`CREATE FUNCTION witness(tried text, name text, id text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
+		INSERT INTO witness VALUES (tried, name, id);
+		RETURN true;
+	END $$`,
+	`ALTER TABLE payments ADD CHECK (witness('payments', operation_id, id::text))`,
+	`ALTER TABLE refunds ADD CHECK (witness('refunds', operation_id, id::text))`,
+	`ALTER TABLE payouts ADD CHECK (witness('payouts', operation_id, id::text))`,
+	`ALTER TABLE ledger ADD CHECK (witness('ledger', operation_id, id::text))`,
+	`CREATE FUNCTION witness_call() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		PERFORM witness('provider_keys', NEW.key, clock_timestamp()::text);
 		RETURN NEW;
 	END $$`,
-	`CREATE TRIGGER witness BEFORE INSERT ON payments FOR EACH ROW EXECUTE FUNCTION witness()`,
-	`CREATE TRIGGER witness BEFORE INSERT ON refunds FOR EACH ROW EXECUTE FUNCTION witness()`,
-	`CREATE TRIGGER witness BEFORE INSERT ON payouts FOR EACH ROW EXECUTE FUNCTION witness()`,
-	`CREATE TRIGGER witness BEFORE INSERT ON ledger FOR EACH ROW EXECUTE FUNCTION witness()`,
-	`CREATE TRIGGER witness BEFORE INSERT ON provider_keys FOR EACH ROW EXECUTE FUNCTION witness()`,
+	`CREATE TRIGGER witness BEFORE INSERT ON provider_keys FOR EACH ROW EXECUTE FUNCTION witness_call()`,
 }
 
 // effects has everything that an operation has done.
@@ -63,7 +69,7 @@ func (w *world) effects(ctx context.Context) (map[string]*effects, error) {
 		}, `SELECT 'charges', operation, count(*) FROM provider_charges GROUP BY 2
 UNION ALL SELECT 'calls', operation, count(*) FROM witness JOIN provider_keys ON key = name
 	JOIN provider_charges c ON c.id = charge_id WHERE tried = 'provider_keys' GROUP BY 2
-UNION ALL SELECT tried, name, count(*) FROM witness WHERE tried <> 'provider_keys' GROUP BY 1, 2`)
+UNION ALL SELECT tried, name, count(DISTINCT witness.id) FROM witness WHERE tried <> 'provider_keys' GROUP BY 1, 2`)
 		if err != nil {
 			return nil, err
 		}
