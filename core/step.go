@@ -162,7 +162,11 @@ func (s *step) run(work func(ctx context.Context) error) error {
 		stop := context.AfterFunc(&a.ctx, func() { cancel(context.Cause(&a.ctx)) })
 		defer stop()
 	}
-	return s.steps.segments.Step(ctx, work)
+	err := s.steps.segments.Step(ctx, work)
+	if errors.Is(err, store.ErrStatement) { // its segment could not be opened: as a seal that was refused
+		s.steps.sealed(err)
+	}
+	return err
 }
 
 // finish makes the record of the finished step, which becomes durable with the next seal. The errors name the step.

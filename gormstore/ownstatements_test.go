@@ -90,6 +90,17 @@ func TestStatementsOfTheLibraryThatAreRefused(t *testing.T) {
 				}
 			}, problem: "commit_unconfirmed", statement: "sealRunning", repeat: 409,
 		},
+		"Resume, at the opening of a segment": {
+			recovery: core.Resume, right: "SELECT ON idempotency_record", problem: "commit_unconfirmed", statement: "ownsRecord",
+			repeat: 201, work: func(t *testing.T, ctx context.Context, revoke func()) {
+				require.NoError(t, aCall(ctx, "call"))
+				revoke()
+				if err := gormstore.StepDo(ctx, "book", func(*gorm.DB) error { return nil }); err != nil {
+					require.ErrorIs(t, err, store.ErrStatement)
+					require.ErrorIs(t, aCall(ctx, "behind"), core.ErrSegmentLost)
+				}
+			},
+		},
 		"Resume, at a checkpoint": {
 			recovery: core.Resume, right: records, problem: "commit_unconfirmed", statement: "sealRunning", repeat: 201,
 			work: revokedBetween(1, func(ctx context.Context, name string) error {
