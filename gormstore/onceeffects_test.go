@@ -40,6 +40,11 @@ type (
 		ID        string `gorm:"primaryKey"`
 		Reference string `gorm:"not null;uniqueIndex"`
 	}
+	paidSaved struct {
+		gormstore.Once
+		ID        uint
+		Reference string `gorm:"not null;uniqueIndex"`
+	}
 	paidFor struct { // associations of every kind
 		gormstore.Once
 		ID        uint
@@ -116,6 +121,8 @@ func (p *paidBefore) BeforeCreate(tx *gorm.DB) error {
 	return debit(tx)
 }
 
+func (*paidSaved) BeforeSave(tx *gorm.DB) error { return debit(tx) }
+
 // AfterCreate of an association takes it too.
 func (*payer) AfterCreate(tx *gorm.DB) error { return debit(tx) }
 
@@ -144,6 +151,8 @@ var bookedModels = []booked{
 		func(tx *gorm.DB, row any) (bool, error) { return gormstore.CreateOnce(tx, row.(*paidAfter)) }},
 	{"before", func(r string) any { return &paidBefore{Reference: r} },
 		func(tx *gorm.DB, row any) (bool, error) { return gormstore.CreateOnce(tx, row.(*paidBefore)) }},
+	{"saved", func(r string) any { return &paidSaved{Reference: r} },
+		func(tx *gorm.DB, row any) (bool, error) { return gormstore.CreateOnce(tx, row.(*paidSaved)) }},
 	{"associations", func(r string) any {
 		return &paidFor{Reference: r, Payer: &payer{}, Receipt: &receipt{}, Items: []*item{{}, {}}, Labels: []label{{}}}
 	}, func(tx *gorm.DB, row any) (bool, error) { return gormstore.CreateOnce(tx, row.(*paidFor)) }},
@@ -249,6 +258,26 @@ func (m booked) repeat(t *testing.T, db *gorm.DB, module *core.Module, handle fu
 	given := m.newRow("r-" + key)
 	reflect.ValueOf(given).Elem().FieldByName("Once").Set(reflect.ValueOf(other.row).Elem().FieldByName("Once"))
 	require.Equal(t, given, other.row, "the row, and what is associated with it, are as they were")
+}
+
+// An app that replaces a callback of GORM's may do anything there.
+//
+// CONTRACT D-1
+func TestAReplacedCallbackOfGORM(t *testing.T) {
+	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
+		store := newStore(t, db)
+		require.NoError(t, db.AutoMigrate(&account{}, &charge{}))
+		create := db.Callback().Create()
+		before := create.Get("gorm:before_create")
+		require.NoError(t, create.Replace("gorm:before_create", func(db *gorm.DB) {
+			if before(db); db.Error == nil && db.Statement.Table == "charges" {
+				_ = db.AddError(debit(db.Session(&gorm.Session{NewDB: true})))
+			}
+		}))
+		replaced := booked{"replaced", func(r string) any { return &charge{Reference: r} },
+			func(tx *gorm.DB, row any) (bool, error) { return gormstore.CreateOnce(tx, row.(*charge)) }}
+		replaced.repeat(t, db, newModule(t, store, core.Policy{Recovery: core.Rollback}), gormstore.Tx)
+	})
 }
 
 // A trigger takes the money before the row is inserted, and so also where it is not. No model shows it, but the audit sees it.
