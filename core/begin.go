@@ -101,7 +101,7 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 		}
 	}
 	adm.values = context.WithoutCancel(r.Context())
-	wait := waiter{m: m, claim: &claim, limit: adm.route.Wait}
+	wait := waiter{m: m, scope: claim.Scope, id: claim.ID, limit: adm.route.Wait}
 	defer wait.stop()
 	for call := &adm.call; ; call, claim.Key = new(lazyContext), m.keyTime(adm) {
 		claimedAt := time.Now()

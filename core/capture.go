@@ -52,6 +52,7 @@ var errAnswerTooLarge = errors.New("idem: the answer is above MaxAnswer; it will
 type Capture struct {
 	attempt *Attempt
 	outer   http.ResponseWriter
+	below   shield // see Shield
 	header  http.Header
 	status  int
 	body    []byte

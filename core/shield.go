@@ -14,7 +14,8 @@ import (
 // the attempt is decided, so no success passes, and what comes in its place says so. A failure passes: that of a
 // timeout in front. What the capture streams passes, too.
 func (c *Capture) Shield(w http.ResponseWriter) http.ResponseWriter {
-	return &shield{Beside: Beside{w}, capture: c}
+	c.below = shield{Beside: Beside{w}, capture: c}
+	return &c.below
 }
 
 type shield struct {

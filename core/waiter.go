@@ -55,7 +55,8 @@ func (p *places) giveBack(caller store.Scope, operation store.ID) {
 // holds nothing, not even a database connection (M-2).
 type waiter struct {
 	m       *Module
-	claim   *store.Claim // whose place it takes
+	scope   store.Scope // whose place it takes
+	id      store.ID
 	limit   time.Duration
 	until   time.Time
 	pause   time.Duration
@@ -69,7 +70,7 @@ func (w *waiter) next(ctx context.Context, waited *time.Duration) bool {
 		return false
 	}
 	if !w.waiting {
-		if !w.m.waiters.take(w.claim.Scope, w.claim.ID, w.m.cfg.MaxWaiters) {
+		if !w.m.waiters.take(w.scope, w.id, w.m.cfg.MaxWaiters) {
 			return false
 		}
 		w.waiting, w.until, w.pause = true, time.Now().Add(w.limit), 25*time.Millisecond
@@ -94,6 +95,6 @@ func (w *waiter) next(ctx context.Context, waited *time.Duration) bool {
 // stop releases the place of the waiter, which MaxWaiters counts.
 func (w *waiter) stop() {
 	if w.waiting {
-		w.m.waiters.giveBack(w.claim.Scope, w.claim.ID)
+		w.m.waiters.giveBack(w.scope, w.id)
 	}
 }

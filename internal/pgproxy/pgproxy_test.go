@@ -2,6 +2,7 @@ package pgproxy_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,10 +43,10 @@ func TestFaults(t *testing.T) {
 				_, err := direct.Exec(t.Context(), "TRUNCATE effects")
 				require.NoError(t, err)
 				conn := connect(t, proxy.URL)
-				struck := false
+				var struck atomic.Bool
 				proxy.Set(func(turn pgproxy.Turn) pgproxy.Fault {
 					if !turn.Cancel && len(turn.SQL) > 0 && (turn.SQL[0] == insert && !commit || pgproxy.IsCommit(turn.SQL[0])) {
-						struck = true
+						struck.Store(true)
 						return fault
 					}
 					return pgproxy.Pass
@@ -62,7 +63,7 @@ func TestFaults(t *testing.T) {
 					require.NoError(t, err)
 					_, err = conn.Exec(ctx, "commit")
 				}
-				require.True(t, struck)
+				require.True(t, struck.Load())
 				var refused *pgconn.PgError
 				switch fault {
 				case pgproxy.Pass, pgproxy.Slow:
