@@ -68,11 +68,9 @@ func (t *tree) checkClone(ctx context.Context, c *consumer) error {
 	if err != nil || len(installs) == 0 {
 		return err
 	}
-	source := "package main\n\nimport (\n"
-	for _, name := range []string{"ginidem", "echoidem", "echoidem/v5", "gormstore"} {
-		source += fmt.Sprintf("\t_ %q\n", root+"/"+name)
-	}
-	if err := put(source+")\n\nfunc main() {}\n", c.directory, "main.go"); err != nil {
+	const source = "package main\n\nimport (\n\t_ %q\n\t_ %q\n\t_ %q\n\t_ %q\n)\n\nfunc main() {}\n"
+	imports := []any{root + "/ginidem", root + "/echoidem", root + "/echoidem/v5", root + "/gormstore"}
+	if err := put(fmt.Sprintf(source, imports...), c.directory, "main.go"); err != nil {
 		return err
 	}
 	commands := [][]string{{"git", "clone", "-q", t.directory, "../idem"}, {"go", "mod", "init", "example.com/app"}}
