@@ -32,6 +32,12 @@ var (
 	replay        = way{"replay", app.rollback, created, true}
 )
 
+// A whole app of Gin and GORM: what a user of the library measures.
+var (
+	ginBare     = way{"a Gin app without keys", app.ginBare, plain, false}
+	ginRollback = way{"`Rollback` in a Gin app", app.ginRollback, created, false}
+)
+
 // variant is how all ways of a comparison do what they do.
 type variant struct {
 	name string
@@ -41,10 +47,8 @@ type variant struct {
 
 // The variants.
 const (
-	inSQL         = "database/sql"
-	inGORM        = "GORM"
-	inSQLGuarded  = "database/sql, settings in place"
-	inGORMGuarded = "GORM, settings in place"
+	inSQL  = "database/sql"
+	inGORM = "GORM"
 )
 
 // The link to a database in another zone of the same region.
@@ -113,11 +117,7 @@ func (b *benchmark) run(t testing.TB, total time.Duration) (o outcome, err error
 // here compares on this machine.
 func (b *benchmark) here(t testing.TB, url string) (c comparison, err error) {
 	c.clients = b.clients
-	pool, err := openPool(t, url, nil)
-	if err != nil {
-		return c, err
-	}
-	guarded, err := openPool(t, url, guards)
+	pool, err := openPool(t, url)
 	if err != nil {
 		return c, err
 	}
@@ -127,12 +127,12 @@ func (b *benchmark) here(t testing.TB, url string) (c comparison, err error) {
 	if b.postmaster, err = postmasterOf(pool.pool); err != nil {
 		return c, err
 	}
-	for _, v := range []variant{
-		{inSQL, plainSQL, pool}, {inGORM, withGORM, pool}, {inSQLGuarded, plainSQL, guarded}, {inGORMGuarded, withGORM, guarded},
-	} {
+	for _, v := range []variant{{inSQL, plainSQL, pool}, {inGORM, withGORM, pool}} {
 		ways := []way{bare, oneTransaction, claimFirst, rollback, twoBare, resume}
 		if v.name == inSQL {
 			ways = append(ways, twoStatements, park, oneSelect, replay)
+		} else {
+			ways = append(ways, ginBare, ginRollback)
 		}
 		sides, err := b.sides(v, ways...)
 		if err != nil {
@@ -150,7 +150,7 @@ func (b *benchmark) away(t testing.TB, url string) (c comparison, err error) {
 	if err != nil {
 		return c, err
 	}
-	pool, err := openPool(t, link.url, nil)
+	pool, err := openPool(t, link.url)
 	if err != nil {
 		return c, err
 	}
@@ -165,6 +165,6 @@ func (b *benchmark) inFile(t testing.TB) (c comparison, err error) {
 	if err != nil {
 		return c, err
 	}
-	c.sides, err = b.sides(variant{inGORM, withGORM, pool}, bare, rollback, twoBare, resume)
+	c.sides, err = b.sides(variant{inGORM, withGORM, pool}, bare, oneTransaction, rollback, twoBare, resume)
 	return c, err
 }

@@ -33,7 +33,7 @@ func TestAllocationsAboveTheBareHandler(t *testing.T) {
 
 // What a command may allocate on PostgreSQL, with the handler's row and this harness: some 5 percent above what it does.
 func TestAllocationsOnPostgreSQL(t *testing.T) {
-	on, err := openPool(t, pgtest.URL(t), nil)
+	on, err := openPool(t, pgtest.URL(t))
 	require.NoError(t, err)
 	b := &benchmark{spread: 1}
 	for _, c := range []struct {

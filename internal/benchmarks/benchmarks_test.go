@@ -32,6 +32,7 @@ func TestRun(t *testing.T) {
 	text := b.tell(o)
 	for _, w := range []way{
 		bare, oneTransaction, claimFirst, rollback, twoStatements, park, oneSelect, replay, twoBare, resume,
+		ginBare, ginRollback,
 	} {
 		require.Contains(t, text, "| "+w.name, w.name)
 	}
@@ -57,7 +58,7 @@ func TestRun(t *testing.T) {
 
 // What is written by hand runs once for a key, and answers repeats as the first request.
 func TestByHand(t *testing.T) {
-	on, err := openPool(t, pgtest.URL(t), nil)
+	on, err := openPool(t, pgtest.URL(t))
 	require.NoError(t, err)
 	for _, s := range []style{plainSQL, withGORM} {
 		for _, w := range []way{oneTransaction, claimFirst, twoStatements, oneSelect} {
@@ -79,10 +80,10 @@ func TestByHand(t *testing.T) {
 
 // The ways of the library write the same row as those beside which they stand.
 func TestRows(t *testing.T) {
-	on, err := openPool(t, pgtest.URL(t), nil)
+	on, err := openPool(t, pgtest.URL(t))
 	require.NoError(t, err)
 	for _, s := range []style{plainSQL, withGORM} {
-		for amount, ways := range map[string][]way{"12.34": {bare, rollback}, "0.00": {twoBare, resume}} {
+		for amount, ways := range map[string][]way{"12.34": {bare, rollback, ginBare, ginRollback}, "0.00": {twoBare, resume}} {
 			for _, w := range ways {
 				key := newKey()
 				require.NoError(t, send(w.open(app{s, on}), key, w.first))

@@ -52,7 +52,7 @@ func (b *benchmark) count(t testing.TB) (map[string]counts, error) {
 	if c.proxy, err = newProxy(t, url, 0); err != nil {
 		return nil, err
 	}
-	on, err := openPool(t, c.proxy.url, nil)
+	on, err := openPool(t, c.proxy.url)
 	if err != nil {
 		return nil, err
 	}

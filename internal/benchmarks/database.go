@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"database/sql"
-	"maps"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -27,21 +27,12 @@ type opened struct {
 // connections is the size of the pools.
 const connections = 32
 
-// guards are settings that end the transaction of an app or a host that is gone. A role or a connection string may have
-// them; otherwise the library sets them in each of its transactions.
-var guards = map[string]string{
-	"idle_in_transaction_session_timeout": "60s",
-	"client_connection_check_interval":    "500ms",
-	"tcp_user_timeout":                    "10s",
-}
-
-// openPool opens a database of PostgreSQL, with such settings in the connection string.
-func openPool(t testing.TB, url string, settings map[string]string) (opened, error) {
+// openPool opens a database of PostgreSQL.
+func openPool(t testing.TB, url string) (opened, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return opened{}, err
 	}
-	maps.Copy(config.RuntimeParams, settings)
 	pool := stdlib.OpenDB(*config)
 	on, err := newOpened(t, pool, pgdriver.New(pgdriver.Config{Conn: pool}))
 	if err != nil {
@@ -58,7 +49,12 @@ func openSQLite(t testing.TB) (opened, error) {
 	if err != nil {
 		return opened{}, err
 	}
-	return newOpened(t, pool, sqlite.New(sqlite.Config{Conn: pool}))
+	on, err := newOpened(t, pool, sqlite.New(sqlite.Config{Conn: pool}))
+	if err != nil {
+		return opened{}, err
+	}
+	_, err = pool.ExecContext(context.Background(), strings.Replace(byHandTable, "bytea", "blob", 1))
+	return on, err
 }
 
 func newOpened(t testing.TB, pool *sql.DB, dialector gorm.Dialector) (opened, error) {

@@ -7,9 +7,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gin-gonic/gin"
 	"gorm.io/gorm"
 
+	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/ginidem"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -63,6 +66,31 @@ func (a app) failing() http.Handler {
 // park writes nothing.
 func (a app) park() http.Handler {
 	return a.keyed(core.Park, func(context.Context, string) error { return nil })
+}
+
+// gin is a whole app, without tokens, whose handler does such work.
+func (a app) gin(do work, guards ...gin.HandlerFunc) http.Handler {
+	gin.SetMode(gin.ReleaseMode)
+	r := gin.New()
+	r.Use(ginidem.Bridge(func(*gin.Context) (authctx.Principal, error) { return principal, nil }))
+	r.POST(path, append(guards, func(c *gin.Context) {
+		if err := handle(c.Writer, c.Request, do); err != nil {
+			fail(c.Writer, err)
+		}
+	})...)
+	return r
+}
+
+// ginBare writes the row in a transaction of the app's.
+func (a app) ginBare() http.Handler { return a.gin(a.insert) }
+
+// ginRollback is rollback in such an app.
+func (a app) ginRollback() http.Handler {
+	m, err := core.New(core.Config{Store: a.on.store, ClaimTimeout: patience, Policy: core.Policy{Recovery: core.Rollback}})
+	if err != nil {
+		panic(err) // a mistake in the line above
+	}
+	return a.gin(func(ctx context.Context, key string) error { return a.attempt(ctx).insert(ctx, key) }, ginidem.Idempotent(m))
 }
 
 // resume is resumeWith one call.

@@ -169,6 +169,9 @@ func (t turn) rate() float64 { return float64(t.jobs) / t.took.Seconds() }
 // appEach is the app's processor time for a job.
 func (t turn) appEach() float64 { return float64(t.app) / float64(t.jobs) }
 
+// serverEach is PostgreSQL's processor time for a job.
+func (t turn) serverEach() float64 { return float64(t.server) / float64(t.jobs) }
+
 // ratioOf compares two sides by a figure of their turns.
 func ratioOf(m, to measured, figure func(turn) float64) report.Ratio {
 	return report.RatioOf(m.each(figure), to.each(figure))

@@ -38,7 +38,7 @@ SELECT randomblob(32), randomblob(32), $1, randomblob(16), 1, CASE WHEN i % 5 = 
 // the app, and of PostgreSQL's processes, in milliseconds a page.
 func BenchmarkPages(b *testing.B) {
 	for name, open := range map[string]func(testing.TB) (opened, error){
-		"PostgreSQL": func(t testing.TB) (opened, error) { return openPool(t, pgtest.URL(t), nil) },
+		"PostgreSQL": func(t testing.TB) (opened, error) { return openPool(t, pgtest.URL(t)) },
 		"SQLite":     openSQLite,
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -12,7 +12,7 @@ import (
 
 // The processor time is that of the process that works: this one or the server's.
 func TestProcessorTime(t *testing.T) {
-	on, err := openPool(t, pgtest.Own(t).URL(), nil)
+	on, err := openPool(t, pgtest.Own(t).URL())
 	require.NoError(t, err)
 	postmaster, err := postmasterOf(on.pool)
 	require.NoError(t, err)
