@@ -33,9 +33,9 @@ func (t *Telemetry) Observe(ctx context.Context, e core.Event) {
 	case core.EventResumed:
 		t.instruments.resumed.Add(ctx, 1)
 	case core.EventReconciled:
-		t.instruments.reconciled.Add(ctx, 1)
+		t.instruments.reconciled.Add(ctx, 1, t.sets.of(labels{route: e.Route}).add...)
 	case core.EventSettled:
-		t.instruments.settled.Add(ctx, 1)
+		t.instruments.settled.Add(ctx, 1, t.sets.of(labels{route: e.Route}).add...)
 	default:
 		if e.Kind.EndsAttempt() {
 			t.ended(ctx, c, e)

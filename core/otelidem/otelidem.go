@@ -60,8 +60,7 @@ func Observer(opts ...Option) (*Telemetry, error) {
 	for _, kind := range warnings { // a counter that is not there before its first event hides that event from rate()
 		t.instruments.warnings.Add(context.Background(), 0, t.sets.kind(kind).add...)
 	}
-	for _, counter := range []metric.Int64Counter{t.instruments.swept, t.instruments.sweeps, t.instruments.resumed,
-		t.instruments.reconciled, t.instruments.settled} {
+	for _, counter := range []metric.Int64Counter{t.instruments.swept, t.instruments.sweeps, t.instruments.resumed} {
 		counter.Add(context.Background(), 0)
 	}
 	return t, nil

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/auth19/idem/core"
@@ -35,6 +34,12 @@ func (t *Telemetry) Watch(m *core.Module) (stop func(), err error) {
 		return nil, fmt.Errorf("idem: otelidem.Watch: %w", err)
 	}
 	none := nothingOpen(m.Declared())
+	for at := range none { // a counter that is not there before its first event hides that event from rate()
+		if at.state == unknown {
+			t.instruments.reconciled.Add(context.Background(), 0, t.sets.of(labels{route: at.route}).add...)
+			t.instruments.settled.Add(context.Background(), 0, t.sets.of(labels{route: at.route}).add...)
+		}
+	}
 	registered, err := t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		backlog, err := m.Backlog(ctx)
 		if err != nil {
@@ -74,7 +79,7 @@ func nothingOpen(declared []core.DeclaredRoute) map[place]int {
 func observeBacklog(o metric.Observer, open metric.Int64Observable, oldest metric.Float64Observable, none map[place]int,
 	backlog []store.Count,
 ) {
-	count, since := map[place]int{}, map[string]time.Time{}
+	count, since := map[place]int{}, map[place]time.Time{}
 	for at := range none {
 		count[at] = 0
 	}
@@ -83,16 +88,17 @@ func observeBacklog(o metric.Observer, open metric.Int64Observable, oldest metri
 		if b.HalfDone {
 			state = halfDone
 		}
-		count[place{state, b.Route}] += b.Count // of all methods
-		if first, ok := since[state]; !ok || b.Oldest.Before(first) {
-			since[state] = b.Oldest
+		at := place{state, b.Route} // of all methods
+		count[at] += b.Count
+		if first, ok := since[at]; !ok || b.Oldest.Before(first) {
+			since[at] = b.Oldest
 		}
 	}
 	for at, n := range count {
 		o.ObserveInt64(open, int64(n), metric.WithAttributes(stateKey.String(at.state), routeKey.String(at.route)))
 	}
-	for state, at := range since {
-		seconds := float64(at.UnixMicro()) / 1e6
-		o.ObserveFloat64(oldest, seconds, metric.WithAttributeSet(attribute.NewSet(stateKey.String(state))))
+	for at, first := range since {
+		o.ObserveFloat64(oldest, float64(first.UnixMicro())/1e6,
+			metric.WithAttributes(stateKey.String(at.state), routeKey.String(at.route)))
 	}
 }

@@ -52,7 +52,8 @@ func openOf(t *testing.T, got map[string]metricdata.Metrics) map[string]int64 {
 	return all
 }
 
-// The gauges say what the store has: all guarded routes from the start, and the age of the oldest operation of each state.
+// The gauges say what the store has: all guarded routes from the start, and the age of the oldest operation of each state and
+// route.
 func TestWatch(t *testing.T) {
 	var clock clock
 	a := newGin(t, core.Config{Store: memstore.New(memstore.WithClock(clock.now)), Now: clock.now})
@@ -76,21 +77,29 @@ func TestWatch(t *testing.T) {
 	got = a.collect(t)
 	require.Equal(t, map[string]int64{"unknown " + pattern: 2, "unknown /v1/orders": 0, "half_done /v1/orders": 1}, openOf(t, got))
 	oldest := got["idem.operations.oldest.timestamp"].Data.(metricdata.Gauge[float64]).DataPoints
-	require.Len(t, oldest, 2)
+	ages := map[string]float64{}
 	for _, p := range oldest {
-		require.InDelta(t, float64(begun.UnixMicro())/1e6, p.Value, 60)
-		require.Equal(t, 1, p.Attributes.Len())
+		state, _ := p.Attributes.Value("idem.state")
+		route, _ := p.Attributes.Value("http.route")
+		require.Equal(t, 2, p.Attributes.Len())
+		ages[state.AsString()+" "+route.AsString()] = p.Value
 	}
+	require.Len(t, ages, 2)
+	require.InDelta(t, float64(begun.UnixMicro())/1e6, ages["unknown "+pattern], 60)
+	require.InDelta(t, float64(begun.UnixMicro())/1e6, ages["half_done /v1/orders"], 60)
 
 	id := core.Scoping{}.RecordID(core.Principal{Issuer: "https://secret-issuer.example", Subject: "secret-subject"}, "k-1")
 	_, err = a.module.Settle(t.Context(), id, core.Decision{Who: "operator", Why: "refused by the provider"})
 	require.NoError(t, err)
 	got = a.collect(t)
 	require.Equal(t, int64(1), openOf(t, got)["unknown "+pattern])
-	requireMetric(t, sum(true, counted(1, *attribute.EmptySet())), got["idem.settled"])
+	requireMetric(t, sum(true, counted(1, ofRoute(pattern)), counted(0, ofRoute("/v1/orders"))), got["idem.settled"])
 	stop()
 	require.Nil(t, openOf(t, a.collect(t)))
 }
+
+// ofRoute are the attributes of a counter by route.
+func ofRoute(route string) attribute.Set { return attribute.NewSet(attribute.String("http.route", route)) }
 
 // silent is a store that does not answer when it is asked how many operations are open.
 type silent struct{ *memstore.Store }
@@ -143,18 +152,22 @@ func TestRunIsCounted(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var run sync.WaitGroup
 	run.Go(func() { _ = a.module.Run(ctx) })
-	none := *attribute.EmptySet()
-	value := func(name string) int64 {
-		points := a.collect(t)[name].Data.(metricdata.Sum[int64]).DataPoints
-		require.Len(t, points, 1, name)
-		require.Equal(t, none, points[0].Attributes)
-		return points[0].Value
+	value := func(name string, of attribute.Set) int64 {
+		data, _ := a.collect(t)[name].Data.(metricdata.Sum[int64])
+		if len(data.DataPoints) == 0 {
+			return 0
+		}
+		require.Len(t, data.DataPoints, 1, name)
+		require.Equal(t, of, data.DataPoints[0].Attributes)
+		return data.DataPoints[0].Value
 	}
-	require.Eventually(t, func() bool { return value("idem.sweeps") > 0 && value("idem.reconciled") > 0 }, time.Minute, time.Millisecond)
+	none, here := *attribute.EmptySet(), ofRoute(pattern)
+	require.Eventually(t, func() bool { return value("idem.sweeps", none) > 0 && value("idem.reconciled", here) > 0 },
+		time.Minute, time.Millisecond)
 	stop()
 	run.Wait()
-	require.Equal(t, int64(1), value("idem.swept"))
-	require.Equal(t, int64(1), value("idem.reconciled"))
-	require.Equal(t, int64(1), value("idem.settled"))
-	require.Equal(t, int64(0), value("idem.resumed"))
+	require.Equal(t, int64(1), value("idem.swept", none))
+	require.Equal(t, int64(1), value("idem.reconciled", here))
+	require.Equal(t, int64(1), value("idem.settled", here))
+	require.Equal(t, int64(0), value("idem.resumed", none))
 }
