@@ -99,7 +99,9 @@ func TestWatch(t *testing.T) {
 }
 
 // ofRoute are the attributes of a counter by route.
-func ofRoute(route string) attribute.Set { return attribute.NewSet(attribute.String("http.route", route)) }
+func ofRoute(route string) attribute.Set {
+	return attribute.NewSet(attribute.String("http.route", route))
+}
 
 // silent is a store that does not answer when it is asked how many operations are open.
 type silent struct{ *memstore.Store }
