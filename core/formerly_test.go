@@ -21,10 +21,10 @@ func TestOperationsOfAnUnknownRoute(t *testing.T) {
 	release := func(t *testing.T, st core.Store, resumed *list[core.ID], pattern string, policy core.Policy) *app {
 		policy.Recovery = core.Resume
 		return newApp(t, core.Config{Store: st, Routes: core.Routes{"POST " + pattern: policy},
-			Resume: func(_ context.Context, r core.Record) (*core.Answer, error) {
+			Resume: map[string]core.Resumer{"POST " + pattern: func(_ context.Context, r core.Record) (*core.Answer, error) {
 				resumed.add(r.ID)
 				return nil, errProvider
-			}}, nil)
+			}}}, nil)
 	}
 	inBubble(t, "are neither resumed nor given up: each route is an event once an hour", func(t *testing.T) {
 		st := memstore.New()

@@ -22,7 +22,7 @@ func halfDoneApp(t *testing.T, st core.Store, policy core.Policy, resume core.Re
 	t.Helper()
 	policy.Recovery = core.Resume
 	s := &take{fail: "charge"}
-	a := newOpsApp(t, core.Config{Store: st, Policy: policy, Resume: resume}, flow(func(ctx context.Context) (int, error) {
+	a := newOpsApp(t, core.Config{Store: st, Policy: policy, Resume: resumes(resume)}, flow(func(ctx context.Context) (int, error) {
 		return http.StatusCreated, s.steps(ctx, "reserve", "charge")
 	}).ServeHTTP)
 	require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
@@ -150,15 +150,15 @@ func TestRunGivesUpAfterItsTime(t *testing.T) {
 			old := halfDoneApp(t, st, core.Policy{}, nil)
 			var resumed list[core.ID]
 			cfg := core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume},
-				Resume: func(_ context.Context, r core.Record) (*core.Answer, error) {
+				Resume: resumes(func(_ context.Context, r core.Record) (*core.Answer, error) {
 					resumed.add(r.ID)
 					return nil, errProvider
-				}}
-			if name == "without a resumer" {
-				cfg.Resume = nil
-			}
+				})}
 			if change(&cfg); cfg.Routes != nil {
 				cfg.Policy.Recovery = 0
+			}
+			if name != "the resumer has less" {
+				cfg.Resume = nil
 			}
 			a := newApp(t, cfg, nil)
 			stop := a.start()
@@ -173,6 +173,35 @@ func TestRunGivesUpAfterItsTime(t *testing.T) {
 			requireProblem(t, old.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 		})
 	}
+}
+
+// Config.Resume is a table: an erasure that broke off, beside the refunds' resumer, is left to its client and loses no attempt.
+//
+// CONTRACT X-10
+func TestResumersAreByRoute(t *testing.T) {
+	inBubble(t, "an erasure beside the refunds' resumer", func(t *testing.T) {
+		const refunds, erasures = "/v1/refunds", "/v1/erasures"
+		st, resumed := memstore.New(), list[string]{}
+		a := newApp(t, core.Config{Store: st,
+			Routes: core.Routes{"POST " + refunds: {Recovery: core.Resume}, "POST " + erasures: {Recovery: core.Resume}},
+			Resume: map[string]core.Resumer{"POST " + refunds: func(ctx context.Context, r core.Record) (*core.Answer, error) {
+				resumed.add(r.Route)
+				return &core.Answer{Status: http.StatusCreated}, book(ctx, "sealed", nil)
+			}}}, sealed(status(http.StatusBadGateway)))
+		a.pattern = refunds
+		a.post("k-1", `{}`)
+		a.pattern = erasures
+		a.post("k-2", `{}`)
+		time.Sleep(store.DefaultDeadline)
+		a.runFor(core.DefaultResumeFor / 2)
+		require.Equal(t, []string{refunds}, resumed.all())
+		rec := find(t, st, "k-2")
+		require.True(t, rec.HalfDone())
+		require.Equal(t, 1, rec.Attempts)
+		require.Equal(t, core.Outlook{Known: true, Until: rec.CreatedAt.Add(core.DefaultResumeFor)}, a.module.Outlook(rec))
+		a.handler = sealed(created)
+		require.Equal(t, "created", a.post("k-2", `{}`).Header().Get("Idempotency-Result"))
+	})
 }
 
 // CONTRACT X-10, S-5, X-7
@@ -280,14 +309,14 @@ func TestRunResumesLostAttempts(t *testing.T) {
 		resumed := 0
 		module := newModule(t, core.Config{
 			Store: store, Policy: core.Policy{Recovery: core.Resume},
-			Resume: func(ctx context.Context, operation core.Record) (*core.Answer, error) {
+			Resume: resumes(func(ctx context.Context, operation core.Record) (*core.Answer, error) {
 				require.Equal(t, core.Scoping{}.RecordID(alice, "k-1"), operation.ID)
 				if err := s.steps(ctx, "reserve", "charge"); err != nil {
 					return nil, err
 				}
 				resumed++
 				return ends[resumed-1]()
-			},
+			}),
 			Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
 				if e.Kind == core.EventFailed {
 					failures = append(failures, e.Err)
@@ -326,9 +355,9 @@ func TestResumerWithoutAStatus(t *testing.T) {
 			steps := func(ctx context.Context) error { return s.steps(ctx, "reserve", "charge") }
 			a := newApp(t, core.Config{
 				Policy: core.Policy{Recovery: core.Resume},
-				Resume: func(ctx context.Context, _ core.Record) (*core.Answer, error) {
+				Resume: resumes(func(ctx context.Context, _ core.Record) (*core.Answer, error) {
 					return &core.Answer{Status: code}, steps(ctx)
-				},
+				}),
 			}, flow(func(ctx context.Context) (int, error) { return http.StatusCreated, steps(ctx) }).ServeHTTP)
 			a.post("k-1", `{}`)
 			s.fail = ""
@@ -358,9 +387,9 @@ func TestRunLeavesAttemptsAlone(t *testing.T) {
 		st := memstore.New()
 		module := newModule(t, core.Config{
 			Store: st, Policy: core.Policy{Recovery: core.Resume},
-			Resume: func(context.Context, core.Record) (*core.Answer, error) {
+			Resume: resumes(func(context.Context, core.Record) (*core.Answer, error) {
 				return nil, errors.New("it is running elsewhere")
-			},
+			}),
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -381,10 +410,10 @@ func TestRunLeavesAttemptsAlone(t *testing.T) {
 		store, resumed := &stale{Store: memstore.New(), t: t}, 0
 		module := newModule(t, core.Config{
 			Store: store, Policy: core.Policy{Recovery: core.Resume},
-			Resume: func(context.Context, core.Record) (*core.Answer, error) {
+			Resume: resumes(func(context.Context, core.Record) (*core.Answer, error) {
 				resumed++
 				return nil, errProvider
-			},
+			}),
 		})
 		a := newApp(t, core.Config{Store: store.Store, Policy: core.Policy{Recovery: core.Resume}},
 			sealed(func(http.ResponseWriter, *http.Request) { panic("the process dies here") }))

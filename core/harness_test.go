@@ -44,6 +44,14 @@ type app struct {
 
 const pattern = "/v1/payments"
 
+// resumes goes on with the operations of pattern.
+func resumes(resume core.Resumer) map[string]core.Resumer {
+	if resume == nil {
+		return nil
+	}
+	return map[string]core.Resumer{"POST " + pattern: resume}
+}
+
 // inBubble runs a subtest in a bubble of testing/synctest: time passes there as soon as everybody waits.
 func inBubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()

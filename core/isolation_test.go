@@ -35,7 +35,7 @@ func brokenApp(t *testing.T, cfg core.Config, keys ...string) *app {
 func TestPanicsInRun(t *testing.T) {
 	eachInBubble(t, map[string]core.Config{
 		"Reconcile": {Reconcile: func(context.Context, core.Record) (*core.Decision, error) { panic("boom") }},
-		"Resume":    {Resume: func(context.Context, core.Record) (*core.Answer, error) { panic("boom") }},
+		"Resume":    {Resume: resumes(func(context.Context, core.Record) (*core.Answer, error) { panic("boom") })},
 	}, func(t *testing.T, cfg core.Config) {
 		a := brokenApp(t, cfg, "k-1", "k-2")
 		stop := a.start()
@@ -70,7 +70,7 @@ func TestHangsInRun(t *testing.T) {
 			}
 			cfg := core.Config{Reconcile: func(_ context.Context, r core.Record) (*core.Decision, error) { return nil, work(r) }}
 			if name == "Resume" {
-				cfg = core.Config{Resume: func(_ context.Context, r core.Record) (*core.Answer, error) { return nil, work(r) }}
+				cfg = core.Config{Resume: resumes(func(_ context.Context, r core.Record) (*core.Answer, error) { return nil, work(r) })}
 			}
 			a := brokenApp(t, cfg, "k-1", "k-2")
 			stop := a.start()

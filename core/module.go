@@ -72,9 +72,9 @@ type Config struct {
 	// sweep makes its batches smaller, so that requests do not wait for them.
 	SweepBatch int
 
-	// Resume, if set, lets Run continue Resume operations whose attempt was lost: see [Resumer]. Without it, only the
-	// client's next repeat continues them.
-	Resume Resumer
+	// Resume lets Run continue Resume operations whose attempt was lost, by "METHOD /pattern" as in Routes: see [Resumer].
+	// The operations of a route that is not here are continued only by their client's next repeat, and lose no attempt.
+	Resume map[string]Resumer
 	// Reconcile, if set, is called by Run for every unknown operation of a route of the table: see [Reconciler].
 	Reconcile Reconciler
 	// Observer, if set, gets all events: see [Event] and [Tracer]. [Observers] combines several observers.
@@ -181,6 +181,15 @@ func New(cfg Config) (*Module, error) {
 			errs = append(errs, err)
 		}
 		m.routes, m.former = routes, former
+	}
+	for name, resume := range cfg.Resume {
+		method, pattern, _ := strings.Cut(name, " ")
+		switch r, _ := m.route(method, pattern); {
+		case r == nil || r.Recovery != Resume:
+			bad("Resume[%q]: is no route with the recovery core.Resume; write it as in Routes: \"METHOD /pattern\"", name)
+		case resume == nil:
+			bad("Resume[%q]: is nil; leave out a route that only its clients go on with", name)
+		}
 	}
 	for _, group := range cfg.Owns {
 		if !strings.HasPrefix(group, "/") || strings.ContainsAny(group, " \t") || slices.ContainsFunc(segments(group), takesRest) {
@@ -374,6 +383,19 @@ func (m *Module) policyOf(method, pattern string) (policy Policy, known bool) {
 		return r.Policy, true
 	}
 	return Policy{}.withDefaults(m.cfg.Policy), m.own != nil
+}
+
+// Outlook says what becomes of a half-done operation if nobody does anything.
+type Outlook struct {
+	Known   bool      // this release knows its route; otherwise nothing here goes on with it, or gives it up
+	Resumed bool      // Config.Resume goes on with it; otherwise only its client does, by a repeat
+	Until   time.Time // from then on it is unknown, if it is known and was not gone on with to its end
+}
+
+// Outlook returns what becomes of a half-done operation, by this release's configuration.
+func (m *Module) Outlook(rec Record) Outlook {
+	policy, known := m.policyOf(rec.Method, rec.Route)
+	return Outlook{known, known && m.resumerOf(rec.Method, rec.Route) != nil, rec.CreatedAt.Add(policy.ResumeFor)}
 }
 
 // KnowsRoute reports whether a route is in this release's table, or a route of the table names its pattern in

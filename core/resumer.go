@@ -15,8 +15,7 @@ import (
 // Resumer does the work of a Resume route's handler without a request. It takes the same steps, and returns the answer.
 // It reads the command's data from the app's own rows, which have the operation id (D-1), or from the results of its
 // steps. If it panics, or returns an error, a nil answer, a 5xx or a status that is none, Run tries the operation again
-// later. Return an error if the operation belongs to a route that it does not know. Its context ends with the deadline of
-// the operation's route. If it hangs, only its own operation is blocked.
+// later. Its context ends with the deadline of the operation's route. If it hangs, only its own operation is blocked.
 //
 // Run looks for such operations every Config.SweepEvery. After the first attempt it does not pause. After the second it
 // pauses for Config.SweepEvery, and after each further attempt twice as long, up to 4 h, each time ± a fifth. The
@@ -63,8 +62,8 @@ func (m *Module) resume(ctx context.Context) {
 }
 
 func (m *Module) resumeOne(ctx context.Context, rec Record, policy Policy) error {
-	spent := policy.isSpent(&rec)
-	if !spent && (m.cfg.Resume == nil || policy.Recovery != Resume || !m.isDue(rec)) {
+	spent, resume := policy.isSpent(&rec), m.resumerOf(rec.Method, rec.Route)
+	if !spent && (resume == nil || !m.isDue(rec)) {
 		return nil // only a repeat continues it, or its pause is not over; or its route has another recovery now
 	}
 	policy.Recovery = Resume
@@ -93,7 +92,15 @@ func (m *Module) resumeOne(ctx context.Context, rec Record, policy Policy) error
 		return nil
 	}
 	attempt.observe(Event{Kind: EventResumed, Traceparent: rec.Traceparent})
-	return attempt.runResumer(m.cfg.Resume, rec)
+	return attempt.runResumer(resume, rec)
+}
+
+// resumerOf returns the function that goes on with the operations of a route, also under a former pattern; nil without one.
+func (m *Module) resumerOf(method, pattern string) Resumer {
+	if r := m.former[routeKey{method, pattern}]; r != nil {
+		pattern = r.pattern
+	}
+	return m.cfg.Resume[method+" "+pattern]
 }
 
 // stranger is a route that this release does not know: another service's, or one that has changed its pattern.

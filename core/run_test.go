@@ -323,10 +323,10 @@ func TestRunLeavesOtherServicesAlone(t *testing.T) {
 				met.add(r.ID)
 				return nil, nil
 			}
-			cfg.Resume = func(_ context.Context, r core.Record) (*core.Answer, error) {
+			cfg.Resume = resumes(func(_ context.Context, r core.Record) (*core.Answer, error) {
 				met.add(r.ID)
 				return nil, errAway
-			}
+			})
 			return newApp(t, cfg, sealed(status(http.StatusBadGateway))), met
 		}
 		first, own := service("first")

@@ -155,11 +155,11 @@ func TestTraceOfAResumedOperation(t *testing.T) {
 	for _, attempts := range []int{store.MaxAttempts, 1} { // the operation is gone on with, or parked
 		synctest.Test(t, func(t *testing.T) {
 			cfg := core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Resume, MaxAttempts: attempts},
-				Resume: func(ctx context.Context, _ core.Record) (*core.Answer, error) {
+				Resume: resumes(func(ctx context.Context, _ core.Record) (*core.Answer, error) {
 					require.Equal(t, true, ctx.Value(startedKey{}))
 					require.NoError(t, book(ctx, "sealed", nil))
 					return &core.Answer{Status: 201}, nil
-				}}
+				})}
 			a, told := newTracedApp(t, cfg, nil)
 			r := httptest.NewRequest(http.MethodPost, "/v1/payments", nil)
 			inTrace(someTrace)(r)

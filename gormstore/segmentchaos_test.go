@@ -259,10 +259,10 @@ func TestHandlerThatComputesForLongerThanItsLease(t *testing.T) {
 			resumed := make(chan struct{}, 100)
 			other := try(core.New(core.Config{
 				Store: st, Policy: core.Policy{Recovery: core.Resume}, SweepEvery: 10 * time.Millisecond,
-				Resume: func(context.Context, core.Record) (*core.Answer, error) {
+				Resume: map[string]core.Resumer{"POST /v1/refunds": func(context.Context, core.Record) (*core.Answer, error) {
 					resumed <- struct{}{}
 					return nil, errors.New("nobody else runs")
-				},
+				}},
 			})).ok(t)
 			ctx, stop := context.WithCancel(t.Context())
 			var running sync.WaitGroup

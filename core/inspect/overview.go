@@ -23,6 +23,7 @@ type overviewPage struct {
 	AtLeast           bool
 	Limit             int          // how many were counted at most
 	NotKnown          int          // of HalfDone: those of routes that this release does not know
+	Waiting           int          // of HalfDone: those that the service does not go on with by itself
 	Numbers           *numbersView // nil: nobody counts, or it is not for this operator
 }
 
@@ -59,7 +60,7 @@ func (v *visit) overview() error {
 		Unknown: sum{Mark: unknown, Link: v.Prefix + "operations?state=unknown",
 			Meaning: "Nobody knows whether these took effect. Each one waits for an operator or a reconciler."},
 		HalfDone: sum{Mark: halfDone, Link: v.Prefix + "operations?state=half_done",
-			Meaning: "Some of their steps are done, and nobody is at them. The next repeat goes on."},
+			Meaning: "Some of their steps are done, and nobody is at them. A repeat of the client goes on, or the service itself."},
 	}
 	slices.SortFunc(counts, func(a, b store.Count) int {
 		return cmp.Or(a.Oldest.Compare(b.Oldest), cmp.Compare(a.Route, b.Route))
@@ -69,8 +70,13 @@ func (v *visit) overview() error {
 		if c.HalfDone {
 			total, state = &page.HalfDone, "half_done"
 		}
-		if c.HalfDone && !v.Module.KnowsRoute(c.Method, c.Route) {
-			page.NotKnown += c.Count
+		if c.HalfDone {
+			switch o := v.Module.Outlook(store.Record{Method: c.Method, Route: c.Route}); {
+			case !o.Known:
+				page.NotKnown += c.Count
+			case !o.Resumed:
+				page.Waiting += c.Count
+			}
 		}
 		age := c.Now.Sub(c.Oldest)
 		total.Count, total.Age = total.Count+c.Count, max(total.Age, age)

@@ -397,8 +397,10 @@ func TestStoreIsGone(t *testing.T) {
 	}
 }
 
+// A half-done operation says who goes on with it by the configuration, and from when it is unknown.
+//
 // CONTRACT X-10
-func TestOverviewNamesOperationsOfUnknownRoutes(t *testing.T) {
+func TestHalfDoneSaysWhoGoesOn(t *testing.T) {
 	d := newDesk(t)
 	const hint = "2 half-done ones are of routes that this release does not know"
 	for _, key := range []string{"refund-1", "refund-2"} {
@@ -408,19 +410,41 @@ func TestOverviewNamesOperationsOfUnknownRoutes(t *testing.T) {
 		})
 	}
 	d.advance(time.Hour)
-	require.NotContains(t, d.get("/idem/").text, "does not know")
+	overview := d.get("/idem/").text
+	require.NotContains(t, overview, "does not know")
+	require.Contains(t, overview, "2 half-done ones wait for their clients")
+	shown := func(about string) {
+		t.Helper()
+		require.Contains(t, d.get("/idem/operations").text, about)
+		id := core.Scoping{}.RecordID(customer, "refund-1")
+		require.Contains(t, d.get("/idem/operations/"+id.String()).text, map[string]string{
+			"waits for its client; unknown from 2026-11-23 12:00:00 UTC": "the service does not do so by itself (Config.Resume has no " +
+				"function for its route). If it does not end by then, it is unknown from 2026-11-23 12:00:00 UTC on, and can be settled.",
+			"goes on by itself; unknown from 2026-11-23 12:00:00 UTC": "The service goes on with it by itself, behind the last finished step",
+			"nobody goes on: unknown route":                           "Nothing goes on with it here, and nothing gives it up, until",
+		}[about])
+	}
+	shown("waits for its client; unknown from 2026-11-23 12:00:00 UTC")
 
-	next := func(policy core.Policy) page {
+	next := func(policy core.Policy, resume map[string]core.Resumer) page {
 		module, err := core.New(core.Config{Store: d.store, Now: d.clock, OperatorRoles: []core.IssuerRole{{Issuer: olga.Issuer,
-			Role: "operator"}}, Routes: core.Routes{"POST /v2/refunds/:id": policy},
+			Role: "operator"}}, Routes: core.Routes{"POST /v2/refunds/:id": policy}, Resume: resume,
 			Observer: core.ObserverFunc(func(context.Context, core.Event) {})})
 		require.NoError(t, err)
 		d.pages, err = inspect.New(inspect.Config{Module: module, Caller: func(*http.Request) (core.Principal, error) { return olga, nil }})
 		require.NoError(t, err)
 		return d.get("/idem/")
 	}
-	require.Contains(t, next(core.Policy{Recovery: core.Resume}).text, hint)
-	require.NotContains(t, next(core.Policy{Recovery: core.Resume, Formerly: []string{"/v1/refunds"}}).text, "does not know")
+	require.Contains(t, next(core.Policy{Recovery: core.Resume}, nil).text, hint)
+	shown("nobody goes on: unknown route")
+	renamed := core.Policy{Recovery: core.Resume, Formerly: []string{"/v1/refunds"}}
+	require.NotContains(t, next(renamed, nil).text, "does not know")
+	shown("waits for its client; unknown from 2026-11-23 12:00:00 UTC")
+	overview = next(renamed, map[string]core.Resumer{"POST /v2/refunds/:id": func(context.Context, core.Record) (*core.Answer, error) {
+		return nil, errAway
+	}}).text
+	require.NotContains(t, overview, "wait for their clients")
+	shown("goes on by itself; unknown from 2026-11-23 12:00:00 UTC")
 }
 
 // limited is a writer that keeps the deadline of its answer.

@@ -20,6 +20,7 @@ type row struct {
 	Age           time.Duration
 	Settleable    bool
 	From          time.Time // when it can be settled; zero: it cannot
+	GoesOn        string    // of a half-done one
 }
 
 // references returns the references of operations. Where the store does not answer for them, a list is shown without them.
@@ -41,6 +42,9 @@ func (v *visit) rowsOf(records []store.Record) (rows []row) {
 	for _, rec := range records {
 		r := row{ID: rec.ID, Mark: markOf(rec), Method: rec.Method, Route: rec.Route, Refs: refs[rec.ID],
 			Caller: hex.EncodeToString(rec.Scope[:4]), Of: v.callers(rec), Created: rec.CreatedAt, Age: rec.Now.Sub(rec.CreatedAt)}
+		if rec.HalfDone() {
+			r.GoesOn = goesOn(v.Module.Outlook(rec))
+		}
 		if rec.State() == store.Unknown {
 			r.From = settleableFrom(rec)
 			r.Settleable = !rec.Now.Before(r.From)

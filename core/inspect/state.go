@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -36,11 +37,10 @@ func markOfState(s store.State) mark {
 }
 
 // meaning says in plain words what a state means, and what somebody has to do.
-func meaning(rec store.Record) string {
+func meaning(rec store.Record, o core.Outlook) string {
 	switch {
 	case rec.HalfDone():
-		return "Some of its steps are done, and nobody is at it. The client's next repeat, or the service itself, goes on after " +
-			"the last finished step. After a number of attempts or a time it becomes unknown, and then it can be settled."
+		return "Some of its steps are done, and nobody is at it. " + ahead(rec, o)
 	case rec.State() == store.Unknown && rec.Recovery == store.Rollback:
 		return "Its handler ended the transaction itself, so nobody knows which of its rows have stayed. It is never run again " +
 			"by itself. Look into the database, and settle it."
@@ -55,4 +55,32 @@ func meaning(rec store.Record) string {
 		return "It is over, and its answer is no longer kept. A repeat is refused, and nothing is run again."
 	}
 	return "Its key is free: the next request with it runs the command."
+}
+
+// ahead says what becomes of a half-done operation, and who goes on with it.
+func ahead(rec store.Record, o core.Outlook) string {
+	who := "Only a repeat of its client goes on with it: the service does not do so by itself (Config.Resume has no function for " +
+		"its route). "
+	switch {
+	case !o.Known:
+		return "This release does not know its route. Nothing goes on with it here, and nothing gives it up, until a route names " +
+			"the pattern in Formerly."
+	case o.Resumed:
+		who = "The service goes on with it by itself, behind the last finished step, and so does a repeat of its client. "
+	}
+	if !rec.Now.Before(o.Until) {
+		return who + "Its time is over: the next sweep makes it unknown, and then it can be settled."
+	}
+	return who + "If it does not end by then, it is unknown from " + utc(o.Until) + " on, and can be settled."
+}
+
+// goesOn is ahead in a few words.
+func goesOn(o core.Outlook) string {
+	switch {
+	case !o.Known:
+		return "nobody goes on: unknown route"
+	case o.Resumed:
+		return "goes on by itself; unknown from " + utc(o.Until)
+	}
+	return "waits for its client; unknown from " + utc(o.Until)
 }

@@ -110,10 +110,10 @@ func TestSpanOfAResumedOperation(t *testing.T) {
 		return core.CallDo(ctx, "order", func(context.Context, core.DerivedKey) error { return nil })
 	}
 	a := newGin(t, core.Config{Store: memstore.New(memstore.WithClock(clock.now)), Now: clock.now, SweepEvery: time.Millisecond,
-		Resume: func(ctx context.Context, _ core.Record) (*core.Answer, error) {
+		Resume: map[string]core.Resumer{"POST /v1/orders": func(ctx context.Context, _ core.Record) (*core.Answer, error) {
 			defer close(resumed)
 			return &core.Answer{Status: 201}, order(ctx)
-		}})
+		}}})
 	a.handle = func(_ http.ResponseWriter, r *http.Request) {
 		require.NoError(t, order(r.Context()))
 		panic("the process dies")

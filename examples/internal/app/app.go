@@ -3,6 +3,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 	"github.com/auth19/idem/examples/internal/demo"
 	"github.com/auth19/idem/examples/internal/provider"
 	"github.com/auth19/idem/examples/internal/shop"
+	"github.com/auth19/idem/examples/internal/web"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -99,6 +101,7 @@ func Open(ctx context.Context, observers ...core.Observer) (_ *App, err error) {
 			MaxAttempts: a.Settings.Attempts, KeyFormat: format, KeyAge: a.Settings.KeyAge,
 			Unwritten: core.UnwrittenRefused, // each success of a Rollback route writes
 		},
+		Resume:          map[string]core.Resumer{refunds: a.resumeRefund},
 		SupervisorRoles: []core.IssuerRole{{Issuer: issuer, Role: shop.RoleOperator}},
 		Observer:        a.Observer,
 		PolicyURL:       "/idempotency",
@@ -111,6 +114,21 @@ func Open(ctx context.Context, observers ...core.Observer) (_ *App, err error) {
 	}
 	a.SignIn = a.newSignIn()
 	return a, nil
+}
+
+// resumeRefund answers as the handler of the refunds does, for an operation whose client does not come back.
+func (a *App) resumeRefund(ctx context.Context, operation core.Record) (*core.Answer, error) {
+	status, media, answer := http.StatusCreated, "application/json", any(nil)
+	refund, err := a.Shop.ResumeRefund(ctx, operation.ID)
+	if answer = refund; err != nil {
+		problem := web.ProblemOf(err)
+		if problem.Status >= http.StatusInternalServerError {
+			return nil, err // it is tried again later
+		}
+		status, media, answer = problem.Status, web.ProblemType, problem
+	}
+	body, err := json.Marshal(answer)
+	return &core.Answer{Status: status, Header: http.Header{"Content-Type": {media}}, Body: body}, err
 }
 
 // provider returns the payment provider: another service if the settings name one, else the simulator.

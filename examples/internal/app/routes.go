@@ -7,6 +7,9 @@ import (
 	"github.com/auth19/idem/examples/internal/shop"
 )
 
+// refunds is the route of the refunds, which the service goes on with by itself (Config.Resume).
+const refunds = "POST /v1/payments/:id/refunds"
+
 // routes returns the table of the app: the recovery of each unsafe route, and the roles that may call it. Both routers
 // spell the patterns in the same way.
 func routes() core.Routes {
@@ -21,7 +24,7 @@ func routes() core.Routes {
 		"POST /v1/operations/:id/settle": {Recovery: core.Rollback, Roles: []string{operator}},
 
 		// Steps: rows, a call to a provider that deduplicates by key, and rows again.
-		"POST /v1/payments/:id/refunds": {Recovery: core.Resume, Roles: []string{customer, seller}},
+		refunds: {Recovery: core.Resume, Roles: []string{customer, seller}},
 
 		// A walk through all records, in batches (docs/operations.md). The repeat of one that broke off continues it.
 		"POST /v1/erasures": {Recovery: core.Resume, Roles: []string{operator}, Deadline: time.Hour},

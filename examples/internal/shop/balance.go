@@ -46,7 +46,7 @@ func (s *Shop) move(ctx context.Context, p core.Principal, in MovementInput, kin
 		cents = -cents
 	}
 	tx := gormstore.Tx(ctx)
-	booked, err := book(tx, kind, in.Amount, p)
+	booked, err := book(tx, kind, in.Amount, nameOf(p))
 	if err != nil {
 		return nil, err
 	}

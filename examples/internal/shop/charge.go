@@ -11,9 +11,9 @@ import (
 
 // charge calls the provider for the operation of ctx. ErrDeclined is the provider's refusal: nothing was charged. After
 // any other error this is not known.
-func (s *Shop) charge(ctx context.Context, p core.Principal, r provider.Request) (fresh bool, err error) {
+func (s *Shop) charge(ctx context.Context, by string, r provider.Request) (fresh bool, err error) {
 	operation, _ := core.Operation(ctx)
-	r.Operation, r.Principal = operation.String(), nameOf(p)
+	r.Operation, r.Principal = operation.String(), by
 	charge, err := s.provider.Charge(ctx, r)
 	switch {
 	case errors.Is(err, provider.ErrDeclined):

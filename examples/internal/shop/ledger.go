@@ -6,7 +6,6 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -33,8 +32,8 @@ type Entry struct {
 func (Entry) TableName() string { return "ledger" }
 
 // book adds an entry to the ledger once. booked is false if the operation has booked it before.
-func book(tx *gorm.DB, kind, amount string, p core.Principal) (booked bool, err error) {
-	return gormstore.CreateOnce(tx, &Entry{Kind: kind, Amount: amount, Principal: nameOf(p)})
+func book(tx *gorm.DB, kind, amount, by string) (booked bool, err error) {
+	return gormstore.CreateOnce(tx, &Entry{Kind: kind, Amount: amount, Principal: by})
 }
 
 // Line is an entry of our ledger, or of the provider's ledger, as operators see it.

@@ -61,7 +61,7 @@ func (s *Shop) Pay(ctx context.Context, p core.Principal, in PaymentInput) (*Pay
 	if err := endTransaction(tx, in.Method); err != nil {
 		return nil, err
 	}
-	if _, err := book(tx, kindPayment, in.Amount, p); err != nil {
+	if _, err := book(tx, kindPayment, in.Amount, nameOf(p)); err != nil {
 		return nil, err
 	}
 	if s.Paid != nil {

@@ -53,7 +53,7 @@ func (s *Shop) Payout(ctx context.Context, p core.Principal, in PayoutInput) (*P
 		core.NotApplied(ctx) // nobody was paid yet
 		return nil, err
 	}
-	_, err = s.charge(ctx, p, provider.Request{
+	_, err = s.charge(ctx, nameOf(p), provider.Request{
 		Key: key.String(), Amount: in.Amount, Currency: in.Currency, Method: in.Method,
 	})
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Shop) Payout(ctx context.Context, p core.Principal, in PayoutInput) (*P
 		if _, err := gormstore.CreateOnce(tx, payout); err != nil {
 			return err
 		}
-		_, err := book(tx, kindPayout, in.Amount, p)
+		_, err := book(tx, kindPayout, in.Amount, nameOf(p))
 		return err
 	})
 	return payout, err

@@ -35,6 +35,10 @@ type Refund struct {
 	Status         string `gorm:"size:16;not null" json:"status"`
 	Amount         string `gorm:"not null" json:"amount"`
 	Currency       string `gorm:"size:3;not null" json:"currency"`
+
+	// What [Shop.ResumeRefund] needs of the command.
+	Principal string `gorm:"not null" json:"-"`
+	Method    string `gorm:"size:16;not null" json:"-"`
 }
 
 // refundDedup is how long a refund may be repeated at the provider: its window, less an hour for clocks and delays.
@@ -62,9 +66,29 @@ func (s *Shop) Refund(ctx context.Context, p core.Principal, paymentID string, i
 	if err != nil {
 		return nil, err
 	}
+	return s.refund(ctx, cents, Refund{PaymentID: payment.ID, Status: refundReserved, Amount: in.Amount, Currency: payment.Currency,
+		Principal: nameOf(p), Method: in.Method})
+}
+
+// ResumeRefund goes on with a refund that is half-done, when its client does not come back. All that it needs is in the row
+// that has committed with the start of the provider's call.
+func (s *Shop) ResumeRefund(ctx context.Context, operation core.ID) (*Refund, error) {
+	var begun Refund
+	if err := s.db.WithContext(ctx).Where("operation_id = ?", operation.String()).Take(&begun).Error; err != nil {
+		return nil, err
+	}
+	cents, err := parseAmount("amount", begun.Amount)
+	if err != nil {
+		return nil, err
+	}
+	return s.refund(ctx, cents, begun)
+}
+
+// refund takes the steps of a refund. A later attempt takes the same.
+func (s *Shop) refund(ctx context.Context, cents int64, in Refund) (*Refund, error) {
 	// A refusal is the result of its step. An error would leave the step unfinished.
 	refund, err := gormstore.Step(ctx, "reserve", func(tx *gorm.DB) (*Refund, error) {
-		return reserveRefund(tx, payment, in.Amount, cents)
+		return reserveRefund(tx, in, cents)
 	})
 	if err != nil {
 		return nil, err
@@ -75,7 +99,7 @@ func (s *Shop) Refund(ctx context.Context, p core.Principal, paymentID string, i
 
 	fresh := false
 	outcome, err := core.Call(ctx, "provider", func(ctx context.Context, key core.DerivedKey) (outcome string, err error) {
-		outcome, fresh, err = s.refundAtProvider(ctx, key, p, refund, in.Method)
+		outcome, fresh, err = s.refundAtProvider(ctx, key, in)
 		return outcome, err
 	}, core.Dedup(refundDedup))
 	if err == nil && fresh { // a repeat is spared
@@ -89,7 +113,9 @@ func (s *Shop) Refund(ctx context.Context, p core.Principal, paymentID string, i
 		err := gormstore.StepDo(ctx, "give back", func(tx *gorm.DB) error { return giveBackRefund(tx, refund, cents) })
 		return nil, cmp.Or(err, ErrDeclined)
 	}
-	return gormstore.Step(ctx, "book", func(tx *gorm.DB) (*Refund, error) { return bookRefund(tx, p, refund) })
+	return gormstore.Step(ctx, "book", func(tx *gorm.DB) (*Refund, error) {
+		return bookRefund(tx, in.Principal, refund)
+	})
 }
 
 // refusal returns why a refund was not made; nil if the second line has found that it was made.
@@ -123,15 +149,14 @@ func (s *Shop) refundable(ctx context.Context, p core.Principal, id string) (*Pa
 
 // reserveRefund takes the amount from the rest of the payment. So refunds never exceed the captured amount, also if several
 // run at the same time. If the second line finds the operation's refund, that refund is the result.
-func reserveRefund(tx *gorm.DB, payment *Payment, amount string, cents int64) (*Refund, error) {
-	refund := &Refund{
-		ID: newID("ref"), PaymentID: payment.ID, Status: refundReserved, Amount: amount, Currency: payment.Currency,
-	}
+func reserveRefund(tx *gorm.DB, in Refund, cents int64) (*Refund, error) {
+	refund := &in
+	refund.ID = newID("ref")
 	created, err := gormstore.CreateOnce(tx, refund)
 	if err != nil || !created {
 		return refund, err
 	}
-	taken := tx.Model(&Payment{}).Where("id = ? AND refunded_cents + ? <= cents", payment.ID, cents).
+	taken := tx.Model(&Payment{}).Where("id = ? AND refunded_cents + ? <= cents", refund.PaymentID, cents).
 		Update("refunded_cents", gorm.Expr("refunded_cents + ?", cents))
 	if taken.Error == nil && taken.RowsAffected == 0 {
 		return refund, refund.become(tx, refundTooHigh)
@@ -140,11 +165,9 @@ func reserveRefund(tx *gorm.DB, payment *Payment, amount string, cents int64) (*
 }
 
 // refundAtProvider calls the provider, and returns the new state of the refund, and whether the provider has made it now.
-func (s *Shop) refundAtProvider(ctx context.Context, key core.DerivedKey, p core.Principal, refund *Refund,
-	method string,
-) (outcome string, fresh bool, err error) {
-	fresh, err = s.charge(ctx, p, provider.Request{
-		Key: key.String(), Amount: refund.Amount, Currency: refund.Currency, Method: method,
+func (s *Shop) refundAtProvider(ctx context.Context, key core.DerivedKey, in Refund) (outcome string, fresh bool, err error) {
+	fresh, err = s.charge(ctx, in.Principal, provider.Request{
+		Key: key.String(), Amount: in.Amount, Currency: in.Currency, Method: in.Method,
 	})
 	if errors.Is(err, ErrDeclined) {
 		return refundDeclined, false, nil
@@ -163,8 +186,8 @@ func giveBackRefund(tx *gorm.DB, refund *Refund, cents int64) error {
 }
 
 // bookRefund enters a refund that the provider has made into the ledger.
-func bookRefund(tx *gorm.DB, p core.Principal, refund *Refund) (*Refund, error) {
-	if _, err := book(tx, kindRefund, refund.Amount, p); err != nil {
+func bookRefund(tx *gorm.DB, by string, refund *Refund) (*Refund, error) {
+	if _, err := book(tx, kindRefund, refund.Amount, by); err != nil {
 		return nil, err
 	}
 	return refund, refund.become(tx, refundDone)

@@ -2,6 +2,8 @@ package smoketest
 
 import (
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -102,4 +104,28 @@ func crashedPayout(a *app) {
 	a.checkProblem(second, http.StatusConflict, "not_settleable")
 	require.Len(a.t, a.ledger("provider"), 1)
 	require.Empty(a.t, a.operations())
+}
+
+// abandonedRefund lets the app end itself after the provider was charged, and its client does not come back: the next process
+// goes on with the refund by itself.
+//
+// CONTRACT X-3, X-10
+func abandonedRefund(a *app) {
+	var paid struct{ ID string }
+	a.post(customer, "/v1/payments", "pay", payment("10.00", "pm_ok")).Decode(a.t, &paid)
+	refund := post(a, customer, "/v1/payments/"+paid.ID+"/refunds", "refund", `{"amount":"4.00","method":"pm_crash"}`)
+	_, err := a.Try(a.t.Context(), refund)
+	require.Error(a.t, err)
+	a.Wait(a.t)
+
+	time.Sleep(time.Second) // its lease: Run looks for lost attempts when it starts, and then once a minute
+	a.start()
+	ledger := apptest.Request{Method: http.MethodGet, Path: "/v1/ledger", Token: a.Tokens[operator]}
+	a.Until(a.t, &ledger, func(r apptest.Response) bool { return strings.Contains(r.Body, `"kind":"refund"`) })
+	repeat := a.Do(a.t, refund)
+	require.Equal(a.t, http.StatusCreated, repeat.Status, repeat.Body)
+	require.Equal(a.t, "reused", repeat.Header.Get("Idempotency-Result"))
+	require.Contains(a.t, repeat.Body, `"status":"refunded"`)
+	require.Len(a.t, a.ledger("provider"), 1)
+	require.Len(a.t, a.ledger("refund"), 1)
 }

@@ -16,7 +16,7 @@ import (
 func Commands(t *testing.T, program string) {
 	t.Parallel()
 	for name, run := range map[string]func(a *app){
-		"api": api, "killed payment": killedPayment, "crashed payout": crashedPayout,
+		"api": api, "killed payment": killedPayment, "crashed payout": crashedPayout, "abandoned refund": abandonedRefund,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
