@@ -65,7 +65,8 @@ func (v *visit) showOperation(read func(*core.Operator, context.Context, store.I
 		return err
 	}
 	rec := life.Record
-	page := operationPage{Record: rec, Mark: markOf(rec), Age: rec.Now.Sub(rec.CreatedAt), Meaning: meaning(rec, v.Module.Outlook(rec)),
+	page := operationPage{Record: rec, Mark: markOf(rec), Age: rec.Now.Sub(rec.CreatedAt),
+		Meaning:  meaning(rec, v.Module.Outlook(rec)),
 		Timeline: timeline(life), Revealed: revealed, Answer: viewOf(life)}
 	page.Refs, page.Of = v.references([]store.ID{id})[id], v.callers(rec)
 	page.HasResults = page.Answer != nil && !page.Answer.Gone || rec.State() != store.Expired &&

@@ -59,12 +59,12 @@ func meaning(rec store.Record, o core.Outlook) string {
 
 // ahead says what becomes of a half-done operation, and who goes on with it.
 func ahead(rec store.Record, o core.Outlook) string {
-	who := "Only a repeat of its client goes on with it: the service does not do so by itself (Config.Resume has no function for " +
-		"its route). "
+	who := "Only a repeat of its client goes on with it: the service does not do so by itself (Config.Resume has no function " +
+		"for its route). "
 	switch {
 	case !o.Known:
-		return "This release does not know its route. Nothing goes on with it here, and nothing gives it up, until a route names " +
-			"the pattern in Formerly."
+		return "This release does not know its route. Nothing goes on with it here, and nothing gives it up, until a route " +
+			"names the pattern in Formerly."
 	case o.Resumed:
 		who = "The service goes on with it by itself, behind the last finished step, and so does a repeat of its client. "
 	}

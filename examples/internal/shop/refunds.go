@@ -66,8 +66,8 @@ func (s *Shop) Refund(ctx context.Context, p core.Principal, paymentID string, i
 	if err != nil {
 		return nil, err
 	}
-	return s.refund(ctx, cents, Refund{PaymentID: payment.ID, Status: refundReserved, Amount: in.Amount, Currency: payment.Currency,
-		Principal: nameOf(p), Method: in.Method})
+	return s.refund(ctx, cents, Refund{PaymentID: payment.ID, Status: refundReserved, Amount: in.Amount,
+		Currency: payment.Currency, Principal: nameOf(p), Method: in.Method})
 }
 
 // ResumeRefund goes on with a refund that is half-done, when its client does not come back. All that it needs is in the row
@@ -165,7 +165,9 @@ func reserveRefund(tx *gorm.DB, in Refund, cents int64) (*Refund, error) {
 }
 
 // refundAtProvider calls the provider, and returns the new state of the refund, and whether the provider has made it now.
-func (s *Shop) refundAtProvider(ctx context.Context, key core.DerivedKey, in Refund) (outcome string, fresh bool, err error) {
+func (s *Shop) refundAtProvider(ctx context.Context, key core.DerivedKey, in Refund) (
+	outcome string, fresh bool, err error,
+) {
 	fresh, err = s.charge(ctx, in.Principal, provider.Request{
 		Key: key.String(), Amount: in.Amount, Currency: in.Currency, Method: in.Method,
 	})
