@@ -106,8 +106,8 @@ func crashedPayout(a *app) {
 	require.Empty(a.t, a.operations())
 }
 
-// abandonedRefund lets the app end itself after the provider was charged, and its client does not come back: the next process
-// goes on with the refund by itself.
+// abandonedRefund lets the app end itself after the provider was charged, and its client does not come back: the next
+// process goes on with the refund by itself.
 //
 // CONTRACT
 func abandonedRefund(a *app) {
