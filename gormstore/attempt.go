@@ -40,7 +40,7 @@ func (s *Store) owned(
 			return err
 		}
 		if same(rec) {
-			return s.db.Confirm(ctx, scan.Started.Time) // the earlier try may not have waited for the standby
+			return s.db.Confirm(ctx, scan.Started.Int64) // the earlier try may not have waited for the standby
 		}
 		return store.ErrStale
 	})

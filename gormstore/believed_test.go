@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core/store"
@@ -24,24 +25,24 @@ func TestConfirmAsksTheServerThatWasRead(t *testing.T) {
 
 	read := txn.Server{PID: 1}
 	require.NoError(t, st.db.ConfirmRead(t.Context(), read), "there is no standby to wait for")
-	require.False(t, st.db.Confirmed.Has(read.Started.Time, read.PID))
+	require.False(t, st.db.Confirmed.Has(read.Started.Int64, read.PID))
 
-	read.Started = txn.Instant{Time: started.Add(time.Microsecond)} // it was read from another server
+	read.Started = pgtype.Int8{Int64: started.UnixMicro() + 1, Valid: true} // it was read from another server
 	require.ErrorIs(t, st.db.ConfirmRead(t.Context(), read), txn.ErrRace)
-	require.False(t, st.db.Confirmed.Has(read.Started.Time, read.PID))
-	require.ErrorIs(t, Confirm(t.Context(), db, read.Started.Time), txn.ErrAnotherServer)
+	require.False(t, st.db.Confirmed.Has(read.Started.Int64, read.PID))
+	require.ErrorIs(t, Confirm(t.Context(), db, started.Add(time.Microsecond)), txn.ErrAnotherServer)
 
-	read.Started = txn.Instant{Time: started}
+	read.Started = pgtype.Int8{Int64: started.UnixMicro(), Valid: true}
 	require.NoError(t, st.db.ConfirmRead(t.Context(), read))
-	require.True(t, st.db.Confirmed.Has(started, 1))
-	require.False(t, st.db.Confirmed.Has(started, 2), "what this backend saw was confirmed, and nothing else")
+	require.True(t, st.db.Confirmed.Has(started.UnixMicro(), 1))
+	require.False(t, st.db.Confirmed.Has(started.UnixMicro(), 2), "what this backend saw was confirmed, and nothing else")
 	require.NoError(t, Confirm(t.Context(), db, started))
 
 	over, end := context.WithCancel(t.Context())
 	end()
 	read.PID = 2
 	require.ErrorIs(t, st.db.ConfirmRead(over, read), context.Canceled)
-	require.False(t, st.db.Confirmed.Has(started, 2))
+	require.False(t, st.db.Confirmed.Has(started.UnixMicro(), 2))
 }
 
 // readBackOf is what the end of a Rollback attempt reads after its COMMIT has been cut off.
@@ -138,7 +139,7 @@ func TestReadBackDoesNotBelieveAStandby(t *testing.T) {
 
 	// Nor does it say that its primary's standby has what can be seen here.
 	onStandby := storeAt(t, standby.URL())
-	require.ErrorContains(t, onStandby.db.Confirm(t.Context(), time.Time{}), "recovery")
+	require.ErrorContains(t, onStandby.db.Confirm(t.Context(), 0), "recovery")
 
 	// Nor does it say that no attempt is running: the locks of the primary cannot be seen there. CONTRACT M-7
 	_, err := storeAt(t, standby.URL()).InFlight(t.Context(), ticket.ID)

@@ -7,6 +7,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
@@ -92,15 +94,15 @@ func (s *Store) claimAlone(ctx context.Context, q txn.Querier, c store.Claim, se
 			return claimed, err
 		}
 	default:
-		var now txn.Instant
+		var now pgtype.Int8
 		var by txn.Server
 		row := []any{&now, &by.PID, &by.Started}
 		err = s.db.AskOn(ctx, q, insertRecord, &by, row, append(claimArgs(c), txn.LockKey(c.ID), c.Traceparent)...)
 		switch {
 		case err != nil:
 			return store.Claimed{}, err
-		case !now.IsZero():
-			return s.won(ctx, wonRecord(c, 1, now.Time), by)
+		case now.Valid:
+			return s.won(ctx, wonRecord(c, 1, txn.Time(now)), by)
 		}
 	}
 	return s.claim(ctx, q, c)
@@ -110,7 +112,7 @@ func (s *Store) claimAlone(ctx context.Context, q txn.Querier, c store.Claim, se
 type claimRow struct {
 	lock  sql.NullBool
 	won   txn.Flag
-	now   txn.Instant
+	now   pgtype.Int8
 	floor floor
 	scan  recordScan
 }
@@ -128,14 +130,14 @@ func (s *Store) claimPostgres(ctx context.Context, q txn.Querier, c store.Claim)
 
 // claimed returns the outcome in the row of claimKey, and takes the record over if the claim may.
 func (s *Store) claimed(ctx context.Context, q txn.Querier, c store.Claim, row *claimRow) (store.Claimed, error) {
-	lock, now, floor := row.lock, row.now, row.floor
+	lock, now, floor := row.lock, txn.Time(row.now), row.floor
 	switch {
 	case bool(row.won):
-		return s.won(ctx, wonRecord(c, 1, now.Time), txn.Server{PID: row.scan.PID, Started: row.scan.Started})
-	case row.scan.id == nil && lock.Bool && !c.Trusts(now.Time):
+		return s.won(ctx, wonRecord(c, 1, now), txn.Server{PID: row.scan.PID, Started: row.scan.Started})
+	case row.scan.id == nil && lock.Bool && !c.Trusts(now):
 		return store.Claimed{}, store.ErrClock
-	case row.scan.id == nil && lock.Bool && !c.Key.Allows(now.Time, floor.Time):
-		return keyRefused(now.Time), nil
+	case row.scan.id == nil && lock.Bool && !c.Key.Allows(now, floor.Time):
+		return keyRefused(now), nil
 	case row.scan.id == nil && lock.Bool:
 		return store.Claimed{}, txn.ErrRace
 	case row.scan.id == nil:
@@ -143,7 +145,7 @@ func (s *Store) claimed(ctx context.Context, q txn.Querier, c store.Claim, row *
 	}
 	rec, err := s.thereIs(ctx, &row.scan, now)
 	if err == nil && ours(rec, c) { // the first sending may not have waited for the standby
-		err = s.db.Confirm(ctx, row.scan.Started.Time)
+		err = s.db.Confirm(ctx, row.scan.Started.Int64)
 		return store.Claimed{Won: err == nil, Record: rec}, err
 	}
 	if err != nil || !takeable(rec, c) {
@@ -179,7 +181,7 @@ func (s *Store) takeOver(ctx context.Context, q txn.Querier, c store.Claim, rec 
 	var lock sql.NullBool
 	var fence sql.NullInt64
 	var attempts sql.NullInt32
-	var created, now txn.Instant
+	var created, now pgtype.Int8
 	var by txn.Server
 	args := append(claimArgs(c), rec.Fence, txn.Latest(c.Window), rec.State() == store.Free, txn.LockKey(c.ID), c.Traceparent)
 	err := s.db.QueryRow(ctx, q, takeOver, args...).Scan(&lock, &fence, &attempts, &created, &now, &by.PID, &by.Started)
@@ -187,8 +189,8 @@ func (s *Store) takeOver(ctx context.Context, q txn.Querier, c store.Claim, rec 
 	case err != nil:
 		return store.Claimed{}, err
 	case fence.Valid:
-		won := wonRecord(c, fence.Int64, now.Time)
-		won.CreatedAt, won.Attempts = created.Time, int(attempts.Int32)
+		won := wonRecord(c, fence.Int64, txn.Time(now))
+		won.CreatedAt, won.Attempts = txn.Time(created), int(attempts.Int32)
 		won.Timed = rec.Timed || c.Key.Timed && rec.State() == store.Free
 		return s.won(ctx, won, by)
 	case lock.Bool:
@@ -198,8 +200,8 @@ func (s *Store) takeOver(ctx context.Context, q txn.Querier, c store.Claim, rec 
 }
 
 // thereIs returns the existing record that a claim met. A repeat may be answered from it.
-func (s *Store) thereIs(ctx context.Context, scan *recordScan, now txn.Instant) (store.Record, error) {
-	rec, err := scan.record(now.Time)
+func (s *Store) thereIs(ctx context.Context, scan *recordScan, now time.Time) (store.Record, error) {
+	rec, err := scan.record(now)
 	if err == nil && hasOutcome(rec) {
 		err = s.db.ConfirmRead(ctx, scan.Server)
 	}

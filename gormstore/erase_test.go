@@ -150,6 +150,6 @@ func TestSightingsStayForRetention(t *testing.T) {
 	db := parallelPostgres(t)
 	hook := webhook{t, newModule(t, newStore(t, db), core.Policy{Recovery: core.Park, Rekey: core.RekeyReport})}
 	require.Equal(t, 200, hook.call("a", func(context.Context) int { return 200 }).Code)
-	kept := query[[]float64](t, db, "SELECT extract(epoch FROM purge_at - seen_at) FROM idempotency_sighting")
-	require.Equal(t, []float64{store.DefaultRetention.Seconds()}, kept)
+	kept := query[[]int64](t, db, "SELECT purge_at - seen_at FROM idempotency_sighting")
+	require.Equal(t, []int64{store.DefaultRetention.Microseconds()}, kept)
 }

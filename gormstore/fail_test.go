@@ -223,7 +223,7 @@ func TestTakeoverAsksForTheLeaseAgain(t *testing.T) {
 	advance(t, db, 2*c.Lease)
 
 	renewal := db.Begin()
-	require.NoError(t, renewal.Exec("UPDATE idempotency_record SET lease_until = clock_timestamp() + interval '1 hour'").Error)
+	require.NoError(t, renewal.Exec("UPDATE idempotency_record SET lease_until = lease_until + 7200000000").Error)
 	claimed := make(chan outcome, 1)
 	go func() {
 		got, err := st.Claim(t.Context(), again(c))
@@ -254,7 +254,7 @@ func TestTakeoverAsksForTheFenceAgain(t *testing.T) {
 	between := db.Begin()
 	require.NoError(t, between.Exec("UPDATE idempotency_record SET fence = fence + 1").Error)
 	require.NoError(t, between.Exec("INSERT INTO idempotency_step (record_id, name, kind, state, fence, started_at, finished_at) "+
-		"SELECT id, 'book', 1, 2, fence, now(), now() FROM idempotency_record").Error)
+		"SELECT id, 'book', 1, 2, fence, 1, 1 FROM idempotency_record").Error)
 	claimed := make(chan outcome, 1)
 	go func() {
 		got, err := st.Claim(t.Context(), again(c))

@@ -76,7 +76,7 @@ func (s *Store) importArgs(rec store.Record) ([]any, error) {
 		return nil, err
 	}
 	after, from := sweepImported(rec)
-	at := func(t time.Time) any { return instantOrNull(s.db.Dialect, t) }
+	at := func(t time.Time) sql.NullInt64 { return sql.NullInt64{Int64: txn.Micros(t), Valid: !t.IsZero()} }
 	args := []any{rec.ID[:], rec.Scope[:], rec.Owner[:], rec.Fence, int64(rec.Stored), int64(rec.Recovery), rec.Method,
 		rec.Route, int64(rec.Hash.Version), rec.Hash.Sum[:], at(rec.CreatedAt), at(rec.LeaseUntil), at(rec.Deadline),
 		at(rec.ExpiresAt), at(rec.PurgeAt), int64(rec.Answer.Status), rec.Answer.Partial, headers, rec.Answer.Body,
@@ -96,12 +96,4 @@ func sweepImported(rec store.Record) (after sql.NullInt32, from time.Time) {
 		return sql.NullInt32{Valid: true}, rec.PurgeAt
 	}
 	return sql.NullInt32{}, rec.CreatedAt
-}
-
-// instantOrNull is a point in time as an argument; the zero time is NULL.
-func instantOrNull(d *txn.Dialect, t time.Time) any {
-	if t.IsZero() {
-		return nil
-	}
-	return d.Instant(t)
 }

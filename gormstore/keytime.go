@@ -87,9 +87,10 @@ func refuses(rec store.Record, c store.Claim, floor floor) bool {
 }
 
 // readFloor returns the clock and the floor of a claim's key, on SQLite.
-func (s *Store) readFloor(ctx context.Context, q txn.Querier, c store.Claim) (now txn.Instant, floor floor, err error) {
-	err = s.db.QueryRow(ctx, q, keyFloor, floorName(c)).Scan(&now, &floor)
-	return now, floor, err
+func (s *Store) readFloor(ctx context.Context, q txn.Querier, c store.Claim) (now time.Time, floor floor, err error) {
+	var us int64
+	err = s.db.QueryRow(ctx, q, keyFloor, floorName(c)).Scan(&us, &floor)
+	return time.UnixMicro(us), floor, err
 }
 
 // refusedSQLite returns the reason why a claim has inserted nothing although there is no record: the clock, or the time
@@ -99,8 +100,8 @@ func (s *Store) refusedSQLite(ctx context.Context, q txn.Querier, c store.Claim)
 	switch {
 	case err != nil:
 		return store.Claimed{}, err
-	case c.Trusts(now.Time) && !c.Key.Allows(now.Time, floor.Time):
-		return keyRefused(now.Time), nil
+	case c.Trusts(now) && !c.Key.Allows(now, floor.Time):
+		return keyRefused(now), nil
 	}
 	return store.Claimed{}, store.ErrClock // the clock may be right again now: then the next request succeeds
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
@@ -34,13 +36,13 @@ func (s *Store) lookFirst(ctx context.Context, c store.Claim) (store.Claimed, er
 		return s.lookAnswer(ctx, c.ID)
 	}
 	id := c.ID // c.ID[:] would move all of c to the heap
-	var now txn.Instant
+	var now pgtype.Int8
 	var scan recordScan
 	err := s.db.AskAlone(ctx, lookFirst, scan.targets(&now), id[:])
-	if err != nil || now.IsZero() {
+	if err != nil || !now.Valid {
 		return store.Claimed{}, err
 	}
-	rec, err := s.thereIs(ctx, &scan, now)
+	rec, err := s.thereIs(ctx, &scan, txn.Time(now))
 	if errors.Is(err, txn.ErrRace) || err == nil && (takeable(rec, c) || ours(rec, c)) {
 		return store.Claimed{}, nil
 	}
@@ -51,7 +53,7 @@ func (s *Store) lookFirst(ctx context.Context, c store.Claim) (store.Claimed, er
 func (s *Store) lookAnswer(ctx context.Context, id store.ID) (store.Claimed, error) {
 	var a answerScan
 	err := s.db.AskAlone(ctx, lookAnswer, a.targets(), id[:])
-	if err != nil || a.now.IsZero() {
+	if err != nil || !a.now.Valid {
 		return store.Claimed{}, err
 	}
 	rec, err := a.record(id)
@@ -85,14 +87,14 @@ func (s *Store) look(ctx context.Context, c store.Claim) (claimed store.Claimed,
 	err = s.db.OnPool(ctx, func(q txn.Querier) error {
 		claimed = store.Claimed{}
 		var taken sql.NullBool
-		var now txn.Instant
+		var now pgtype.Int8
 		var scan recordScan
 		err := s.db.QueryRow(ctx, q, look, append([]any{c.ID[:]}, txn.LockHalves(c.ID)...)...).Scan(scan.targets(&taken, &now)...)
 		if err != nil || scan.id == nil {
 			claimed.Busy = taken.Bool
 			return err
 		}
-		rec, err := s.thereIs(ctx, &scan, now)
+		rec, err := s.thereIs(ctx, &scan, txn.Time(now))
 		if err == nil && !takeable(rec, c) {
 			claimed.Record = rec
 		}

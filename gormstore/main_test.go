@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -154,11 +153,7 @@ func advance(t *testing.T, db *gorm.DB, d time.Duration) {
 func moveBack(t *testing.T, db *gorm.DB, d time.Duration, table string, columns ...string) {
 	t.Helper()
 	for i, column := range columns {
-		by := fmt.Sprintf("%d * interval '1 microsecond'", d.Microseconds())
-		if db.Name() == "sqlite" {
-			by = strconv.FormatInt(d.Microseconds(), 10)
-		}
-		columns[i] = column + " = " + column + " - " + by
+		columns[i] = fmt.Sprintf("%s = %[1]s - %d", column, d.Microseconds())
 	}
 	execute(t, db, "UPDATE "+table+" SET "+strings.Join(columns, ", "))
 }

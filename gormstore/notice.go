@@ -39,5 +39,5 @@ func Confirm(ctx context.Context, db *gorm.DB, started time.Time) error {
 	if err != nil {
 		return err
 	}
-	return d.Confirm(ctx, started)
+	return d.Confirm(ctx, txn.Micros(started))
 }

@@ -200,7 +200,7 @@ func TestStalePlansOfTheLibrary(t *testing.T) {
 			require.Equal(t, http.StatusCreated, serve(t, module, key, pay).Code)
 		}
 	}
-	execute(t, db, "ALTER TABLE idempotency_record ALTER COLUMN status TYPE integer")
+	execute(t, db, "ALTER TABLE idempotency_record ALTER COLUMN answer_encoding TYPE integer")
 	for _, key := range keys {
 		require.Equal(t, http.StatusCreated, serve(t, module, key, pay).Code)
 	}

@@ -49,14 +49,13 @@ const (
 
 // beat has the times of the patrol, in microseconds since 1970.
 type beat struct {
-	now           txn.Instant
-	limit, passed int64
+	now, limit, passed int64
 }
 
 // rests reports whether the patrol has passed its limit, and it is too early for the next limit.
 func (b beat) rests() bool {
-	newest := b.now.Add(-patrolBehind).UnixMicro()
-	return b.passed == b.limit && b.limit <= b.now.UnixMicro() && newest-b.limit < patrolBehind.Microseconds()
+	newest := b.now - patrolBehind.Microseconds()
+	return b.passed == b.limit && b.limit <= b.now && newest-b.limit < patrolBehind.Microseconds()
 }
 
 // readBeat reads the clock, the limit, and how far the patrol has come.
@@ -93,7 +92,7 @@ func (s *Store) heldUp(ctx context.Context, before beat) (time.Duration, error) 
 	if err != nil || b.limit != before.limit || b.passed >= b.limit {
 		return 0, err
 	}
-	return max(0, b.now.Sub(time.UnixMicro(b.limit))), nil
+	return max(0, time.Duration(b.now-b.limit)*time.Microsecond), nil
 }
 
 // patrolStep does the next step. It reports whether another step can follow now.
@@ -105,11 +104,11 @@ func (s *Store) patrolStep(ctx context.Context, q txn.Querier) (on bool, err err
 	switch {
 	case err != nil || b.rests():
 		return false, err
-	case b.limit > b.now.UnixMicro(): // the clock has gone back, or was ahead: walk again from here
-		b.limit = b.now.Add(-patrolBehind).UnixMicro()
+	case b.limit > b.now: // the clock has gone back, or was ahead: walk again from here
+		b.limit = b.now - patrolBehind.Microseconds()
 		return true, s.keepBeat(ctx, q, b.limit, min(b.passed, b.limit))
 	case b.passed >= b.limit:
-		limit := b.now.Add(-patrolBehind).UnixMicro()
+		limit := b.now - patrolBehind.Microseconds()
 		return limit > b.passed, s.keepNumber(ctx, q, patrolLimit, limit)
 	}
 	if wait, err := s.patrolWaits(ctx, q, b.limit); err != nil || wait {

@@ -20,7 +20,7 @@ func claimedBefore(t *testing.T, q *gorm.DB, ago time.Duration) core.ID {
 	require.NoError(t, q.Exec(`INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route,
 	hash_version, command_hash, created_at, lease_until, deadline_at, sweep_from, sweep_after)
 SELECT ?, ?, ?, ?, 1, 1, 3, 'POST', '/v1/payments', 1, ?, t.at, t.at, t.at, t.at, 259260
-FROM (SELECT clock_timestamp() - ? * interval '1 microsecond' AS at) t`,
+FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - ? AS at) t`,
 		c.ID[:], c.Scope[:], c.Realm[:], c.Owner[:], c.Hash.Sum[:], ago.Microseconds()).Error)
 	return c.ID
 }

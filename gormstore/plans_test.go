@@ -2,6 +2,7 @@ package gormstore_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -18,8 +19,9 @@ import (
 const manyRecords = `INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route,
 	hash_version, command_hash, created_at, lease_until, deadline_at, expires_at, sweep_from, sweep_after)
 SELECT sha256(i::text::bytea), sha256('scope'), substr(sha256((i % 50)::text::bytea), 1, 24), sha256('owner'), 1,
-	CASE WHEN i % OPEN = 0 THEN 3 ELSE 2 END, 3, 'POST', '/v1/payments', 1, sha256('command'), now() - i * interval '1 s',
-	now(), now(), now(), now() - i * interval '1 s', CASE WHEN i % OPEN <> 0 THEN 259260 END FROM generate_series(1, 20000) i`
+	CASE WHEN i % OPEN = 0 THEN 3 ELSE 2 END, 3, 'POST', '/v1/payments', 1, sha256('command'), now - i * 1000000::bigint,
+	now, now, now, now - i * 1000000::bigint, CASE WHEN i % OPEN <> 0 THEN 259260 END
+FROM generate_series(1, 20000) i, (SELECT (extract(epoch FROM now()) * 1000000)::bigint AS now) c`
 
 // A page of the operations that an operator may see is read from the indexes, and not from the table: from that of the open
 // records in its order, so that it ends with the page, and from the end of that of the sweep.
@@ -33,11 +35,10 @@ func TestListUsesItsIndex(t *testing.T) {
 		require.NoError(t, one.Exec("PREPARE list AS\n"+statementText(t, "postgres", "list")).Error)
 		for _, cached := range []string{"force_custom_plan", "force_generic_plan"} {
 			require.NoError(t, one.Exec("SET plan_cache_mode = "+cached).Error)
-			for _, after := range []string{"'0001-01-01', ''", "now() - interval '15000 s', sha256('x')"} {
+			for _, after := range []string{"0, ''", microsAgo("15000 s") + ", sha256('x')"} {
 				var plan []string
 				require.NoError(t, one.Raw("EXPLAIN EXECUTE list (50, substr(sha256('7'), 1, 24), substr(sha256('7'), 1, 24), "+
-					"(extract(epoch FROM now() - interval '1 s') * 1000000)::bigint, true, false, false, '', '', "+
-					"'0001-01-01', '9999-12-31', "+after+")").
+					microsAgo("1 s")+", true, false, false, '', '', 0, "+endOfTime+", "+after+")").
 					Scan(&plan).Error)
 				joined := strings.Join(plan, "\n")
 				require.Regexp(t, `Limit [^\n]*\n +->  Index Scan using idempotency_record_open on `, joined, "no more than the page is read")
@@ -80,7 +81,7 @@ WHERE query LIKE '%class (after)%' AND query LIKE ? AND query NOT LIKE '%pg_stat
 // What metrics ask for again and again is read from the index of the open operations, however large the table is.
 func TestSurveyUsesItsIndex(t *testing.T) {
 	db := parallelPostgres(t)
-	for _, plan := range plansOf(t, db, "count", countArgs("253370764800000000")) {
+	for _, plan := range plansOf(t, db, "count", countArgs(endOfTime)) {
 		require.Contains(t, plan, "idempotency_record_open", plan)
 	}
 	st := try(gormstore.New(db)).ok(t)
@@ -93,8 +94,7 @@ func TestSurveyUsesItsIndex(t *testing.T) {
 // What the overview of operators counts is read from the indexes, too.
 func TestCountUsesItsIndex(t *testing.T) {
 	db := parallelPostgres(t)
-	passed := "(extract(epoch FROM now() - interval '1 s') * 1000000)::bigint"
-	for _, plan := range plansOf(t, db, "count", countArgs(passed)) {
+	for _, plan := range plansOf(t, db, "count", countArgs(microsAgo("1 s"))) {
 		require.Contains(t, plan, "idempotency_record_open", plan)
 		require.Regexp(t, `Index Cond: \(\(sweep_after = class(_1)?\.after\) AND \(sweep_from > `, plan)
 	}
@@ -102,7 +102,7 @@ func TestCountUsesItsIndex(t *testing.T) {
 
 // countArgs are the arguments of the statement count for all that needs somebody.
 func countArgs(passed string) string {
-	return `20000, '', '\xff', ` + passed + ", true, false, true, '', '', '0001-01-01', '9999-12-31'"
+	return `20000, '', '\xff', ` + passed + ", true, false, true, '', '', 0, " + endOfTime
 }
 
 // statementText is a statement of the operators' files, on the tables of the search path.
@@ -112,7 +112,11 @@ func statementText(t *testing.T, dialect, name string) string {
 	_, statement, found := strings.Cut(string(file), "-- name: "+name+"\n")
 	require.True(t, found)
 	statement, _, _ = strings.Cut(statement, ";\n")
-	return strings.ReplaceAll(statement, `:"schema".`, "")
+	now := "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
+	if dialect == "sqlite" {
+		now = "CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000"
+	}
+	return strings.NewReplacer(`:"schema".`, "", ":now", now, ":statement_now", now, ":server_started", now).Replace(statement)
 }
 
 // plansOf returns the plans of a statement over many records, as PostgreSQL makes them for the arguments and for any. None
@@ -176,7 +180,7 @@ func TestListUsesItsIndexOnSQLite(t *testing.T) {
 // order of their index, and not sorted.
 func TestCountUsesItsIndexOnSQLite(t *testing.T) {
 	t.Parallel()
-	plan := sqlitePlan(t, freshSQLite(t)(t), "count", 20_000, []byte{}, []byte{0xff}, 0, true, false, true, "", []byte{}, 0, endOfTime)
+	plan := sqlitePlan(t, freshSQLite(t)(t), "count", 20_000, []byte{}, []byte{0xff}, 0, true, false, true, "", []byte{}, 0, int64(math.MaxInt64))
 	require.Regexp(t, `MERGE \(UNION ALL\)\n\s+LEFT\n\s+S(CAN|EARCH) r USING INDEX idempotency_record_open `, plan)
 	require.Contains(t, plan, "SEARCH r USING INDEX idempotency_record_sweep (sweep_after=? AND sweep_from>?)", plan)
 	scansNoTable(t, plan)
@@ -254,7 +258,7 @@ func TestSurveyUsesItsIndexOnSQLite(t *testing.T) {
 			fill(t, db)
 			require.NoError(t, db.Exec("ANALYZE").Error)
 		}
-		plan := sqlitePlan(t, db, "count", 10_000, []byte{}, []byte{0xff}, endOfTime, true, false, true, "", []byte{}, 0, endOfTime)
+		plan := sqlitePlan(t, db, "count", 10_000, []byte{}, []byte{0xff}, int64(math.MaxInt64), true, false, true, "", []byte{}, 0, int64(math.MaxInt64))
 		require.Contains(t, plan, "SEARCH r USING INDEX idempotency_record_open ", plan)
 		require.NotContains(t, plan, "USE TEMP B-TREE FOR ORDER BY\n    ", plan)
 		requireSurveyed(t, st, rows)
@@ -280,7 +284,12 @@ SELECT randomblob(32), randomblob(32), randomblob(24), randomblob(32), 1, CASE W
 	'/v1/payments', 1, randomblob(32), now - i * 1000000, now, now, now, now - i * 1000000,
 	CASE WHEN i % 100 <> 0 THEN 259260 END FROM n, c`
 
-const endOfTime = 253370764800000000 // 9999-01-01, in microseconds
+const endOfTime = "253370764800000000" // 9999-01-01, in microseconds
+
+// microsAgo is a point in time of PostgreSQL.
+func microsAgo(interval string) string {
+	return "(extract(epoch FROM now() - interval '" + interval + "') * 1000000)::bigint"
+}
 
 // swept is what metrics ask for.
 var swept = store.Query{Unknown: true, HalfDone: true, Swept: true, Limit: 10_000}

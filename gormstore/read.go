@@ -4,8 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
 	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
@@ -45,7 +48,7 @@ func (s *Store) find(ctx context.Context, q txn.Querier, id store.ID) (store.Rec
 // scan reads a record, and the backend that has read it.
 func (s *Store) scan(ctx context.Context, q txn.Querier, scan *recordScan, by txn.Statement, args ...any) (
 	store.Record, error) {
-	var now txn.Instant
+	var now pgtype.Int8
 	err := s.db.QueryRow(ctx, q, by, args...).Scan(scan.targets(&now)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Record{}, store.ErrNotFound
@@ -53,7 +56,7 @@ func (s *Store) scan(ctx context.Context, q txn.Querier, scan *recordScan, by tx
 	if err != nil {
 		return store.Record{}, err
 	}
-	return scan.record(now.Time)
+	return scan.record(txn.Time(now))
 }
 
 // realms are the first and the last realm that begin with within.
@@ -83,22 +86,22 @@ func (s *Store) List(ctx context.Context, query store.Query) (recs []store.Recor
 		}
 		recs = nil
 		return s.db.Each(ctx, q, name, func(scan func(...any) error) error {
-			var now txn.Instant
+			var now pgtype.Int8
 			var row recordScan
 			if err := scan(row.targets(&now)...); err != nil {
 				return err
 			}
-			rec, err := row.record(now.Time)
+			rec, err := row.record(txn.Time(now))
 			recs = append(recs, rec)
 			return err
-		}, append(selected, s.db.Dialect.Instant(after.CreatedAt), after.ID[:])...)
+		}, append(selected, txn.Micros(after.CreatedAt), after.ID[:])...)
 	})
 	return recs, err
 }
 
 // selected are the parameters by which list and count select records.
 func (s *Store) selected(ctx context.Context, q txn.Querier, query store.Query) ([]any, error) {
-	passed := txn.EndOfTime.UnixMicro()
+	passed := int64(math.MaxInt64)
 	if !query.Swept {
 		beat, err := s.readBeat(ctx, q)
 		if err != nil {
@@ -115,13 +118,13 @@ func (s *Store) selected(ctx context.Context, q txn.Querier, query store.Query) 
 	}
 	_, last := realms(query.Within)
 	return []any{query.Limit, notNull(query.Within), last, passed, query.Unknown, query.Resumable, query.HalfDone, route,
-		scope, s.db.Dialect.Instant(query.From), s.db.Dialect.Instant(untilOf(query))}, nil
+		scope, txn.Micros(query.From), txn.Micros(untilOf(query))}, nil
 }
 
 // untilOf is the end of the time of a query.
 func untilOf(q store.Query) time.Time {
 	if q.Until.IsZero() {
-		return txn.EndOfTime
+		return time.UnixMicro(math.MaxInt64)
 	}
 	return q.Until
 }
@@ -164,10 +167,10 @@ func (s *Store) Count(ctx context.Context, query store.Query) (counts []store.Co
 		counts = nil
 		return s.db.Each(ctx, q, count, func(scan func(...any) error) error {
 			var c store.Count
-			var now, oldest txn.Instant
+			var now, oldest int64
 			var halfDone txn.Flag
 			err := scan(&now, &halfDone, &c.Method, &c.Route, &c.Count, &c.Hour, &c.Day, &oldest)
-			c.HalfDone, c.Oldest, c.Now = bool(halfDone), oldest.Time, now.Time
+			c.HalfDone, c.Oldest, c.Now = bool(halfDone), time.UnixMicro(oldest), time.UnixMicro(now)
 			counts = append(counts, c)
 			return err
 		}, selected...)
@@ -253,13 +256,13 @@ func (s *Store) settlements(ctx context.Context, name txn.Statement, args ...any
 		all = nil
 		return s.db.Each(ctx, q, name, func(scan func(...any) error) error {
 			var r store.SettledOperation
-			var at txn.Instant
+			var at int64
 			var id []byte
 			if err := scan(&at, &r.Who, &r.Why, &r.Undone, &r.BeforeFence, &r.BeforeStored, &r.AfterFence, &r.AfterState,
 				&r.AfterStatus, &id, &r.Method, &r.Route); err != nil {
 				return err
 			}
-			r.At, r.ID, r.BeforeState = at.In(time.UTC), store.ID(id), store.Unknown // nothing else can be settled
+			r.At, r.ID, r.BeforeState = time.UnixMicro(at).UTC(), store.ID(id), store.Unknown // nothing else can be settled
 			all = append(all, r)
 			return nil
 		}, args...)

@@ -20,7 +20,7 @@ import (
 const plain = 1
 
 // recordScan takes the columns of a record, which claimKey, look, find and list return in one order. Over pgx, its own types
-// and those with its methods, as txn.Instant and txn.Flag, cost a third of what other Scanners cost.
+// and those with its methods, as txn.Flag, cost a third of what other Scanners cost.
 type recordScan struct {
 	txn.Server                    // that has read it
 	id, scope, realm, owner, hash []byte
@@ -30,8 +30,8 @@ type recordScan struct {
 	state, recovery, hashVersion  pgtype.Int2
 	status, encoding              pgtype.Int2
 	method, route, trace          pgtype.Text
-	created, lease, deadline      txn.Instant
-	expires, purge                txn.Instant
+	created, lease, deadline      pgtype.Int8
+	expires, purge                pgtype.Int8
 	partial, timed                txn.Flag
 }
 
@@ -53,8 +53,8 @@ func (s *recordScan) record(now time.Time) (store.Record, error) {
 		Stored:   store.State(s.state.Int16),       //nolint:gosec // as above
 		Hash:     store.CommandHash{Version: s.hashVersion.Int16},
 		Timed:    bool(s.timed), Traceparent: s.trace.String,
-		CreatedAt: s.created.Time, LeaseUntil: s.lease.Time, Deadline: s.deadline.Time,
-		ExpiresAt: s.expires.Time, PurgeAt: s.purge.Time, Now: now,
+		CreatedAt: txn.Time(s.created), LeaseUntil: txn.Time(s.lease), Deadline: txn.Time(s.deadline),
+		ExpiresAt: txn.Time(s.expires), PurgeAt: txn.Time(s.purge), Now: now,
 	}
 	if len(s.id) != len(rec.ID) || len(s.scope) != len(rec.Scope) || len(s.realm) != len(rec.Realm) ||
 		len(s.owner) != len(rec.Owner) ||
@@ -82,11 +82,10 @@ func (s *recordScan) record(now time.Time) (store.Record, error) {
 // straight into the variables.
 type answerScan struct {
 	txn.Server                    // that has read it
-	now                           txn.Instant
+	now                           pgtype.Int8
 	owner, hash, headers, body    []byte
-	fence                         int64
+	fence, expires, purge         int64
 	recovery, hashVersion, status int16
-	expires, purge                time.Time
 	partial                       bool
 	trace                         string
 }
@@ -104,7 +103,7 @@ func (s *answerScan) record(id store.ID) (rec store.Record, err error) {
 	if copy(rec.Hash.Sum[:], s.hash) != len(s.hash) || len(s.hash) != len(rec.Hash.Sum) {
 		return store.Record{}, errLength
 	}
-	rec.ExpiresAt, rec.PurgeAt, rec.Now = s.expires, s.purge, s.now.Time
+	rec.ExpiresAt, rec.PurgeAt, rec.Now = time.UnixMicro(s.expires), time.UnixMicro(s.purge), txn.Time(s.now)
 	rec.Answer, err = answerOf(s.status, s.partial, s.headers, s.body)
 	return rec, err
 }

@@ -123,7 +123,7 @@ func (s *Store) begin(ctx context.Context, c store.Claim) (t *txn.Tx, open *sql.
 type lookedAt struct {
 	answer  answer
 	lock    pgtype.Bool // NULL: not tried
-	now, at txn.Instant // when it was tried, and when the record was read
+	now, at pgtype.Int8 // when it was tried, and when the record was read
 	floor   floor
 	mark    txn.Mark
 	record  recordScan
@@ -152,13 +152,13 @@ func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, claim store.Clai
 	if err = txn.Ask(ctx, own, s.db.Opening(first, second)...); err != nil {
 		return nil, false, store.Claimed{}, err
 	}
-	lock, now, there := l.lock, l.now, scan.id != nil
+	lock, now, there := l.lock, txn.Time(l.now), scan.id != nil
 	var seen store.Record
 	switch {
 	case now.IsZero():
 		return nil, lock.Bool, store.Claimed{}, txn.ErrNoWrites
 	case there:
-		seen, err = s.thereIs(ctx, scan, l.at)
+		seen, err = s.thereIs(ctx, scan, txn.Time(l.at))
 		if err != nil || !takeable(seen, claim) {
 			return nil, lock.Bool, store.Claimed{Record: seen}, err
 		}
@@ -172,16 +172,16 @@ func (s *Store) lockAndLook(ctx context.Context, own *sql.Conn, claim store.Clai
 		return nil, false, store.Claimed{}, txn.ErrRace
 	case !lock.Bool:
 		return nil, false, store.Claimed{Busy: true}, nil
-	case !there && !c.Trusts(now.Time):
+	case !there && !c.Trusts(now):
 		return nil, true, store.Claimed{}, store.ErrClock
-	case !there && !c.Key.Allows(now.Time, l.floor.Time), there && refuses(seen, claim, l.floor):
-		return nil, true, keyRefused(now.Time), nil
+	case !there && !c.Key.Allows(now, l.floor.Time), there && refuses(seen, claim, l.floor):
+		return nil, true, keyRefused(now), nil
 	case there:
 		if hidden, err := outside(seen, claim); hidden {
 			return nil, true, store.Claimed{Record: seen}, err
 		}
 	}
-	won := wonRecord(claim, a.fence, now.Time)
+	won := wonRecord(claim, a.fence, now)
 	won.Timed = a.timed || c.Key.Timed
 	t = s.db.NewTx(own, a)
 	t.Mark = l.mark

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
@@ -16,7 +18,7 @@ type sealing struct {
 	segments *segments
 	seal     *store.Seal // nil until the segment ends
 	first    bool        // it writes the record
-	now      txn.Instant // when it was written, as its statement returned it
+	now      pgtype.Int8 // when it was written, as its statement returned it
 	read     time.Time   // when it was found written, if its COMMIT was read back
 }
 
@@ -29,7 +31,7 @@ func (e *sealing) at(err error) time.Time {
 	case !e.read.IsZero():
 		return e.read
 	}
-	return e.now.Time
+	return txn.Time(e.now)
 }
 
 func (e *sealing) Lock() int64 { return e.segments.answer.Lock() }

@@ -24,11 +24,11 @@ func (s *Store) wouldWin(ctx context.Context, c store.Claim) (store.Claimed, err
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		rec = store.Record{}
-		if !c.Trusts(now.Time) {
+		if !c.Trusts(now) {
 			return store.Claimed{}, store.ErrClock
 		}
-		if !c.Key.Allows(now.Time, floor.Time) {
-			return keyRefused(now.Time), nil
+		if !c.Key.Allows(now, floor.Time) {
+			return keyRefused(now), nil
 		}
 	case err != nil, !takeable(rec, c) || rec.State() != store.Free:
 		return store.Claimed{Record: rec}, err
@@ -40,7 +40,7 @@ func (s *Store) wouldWin(ctx context.Context, c store.Claim) (store.Claimed, err
 			return keyRefused(rec.Now), nil
 		}
 	}
-	won := wonRecord(c, rec.Fence+1, now.Time)
+	won := wonRecord(c, rec.Fence+1, now)
 	won.Timed = rec.Timed || c.Key.Timed
 	return store.Claimed{Won: true, Record: won}, nil
 }
@@ -110,7 +110,7 @@ func (e *sealing) lastSQLite(ctx context.Context, t *txn.Tx) (txn.LastCalls, err
 	if err = t.DB.QueryRow(ctx, own, txn.Clock).Scan(&e.now); err != nil {
 		return txn.LastCalls{}, txn.NotCommitted(err)
 	}
-	name, args := sealRunning, append(ownedBy(a.ticket()), a.claim.Lease.Microseconds(), txn.Micros(e.now.Time), nil)
+	name, args := sealRunning, append(ownedBy(a.ticket()), a.claim.Lease.Microseconds(), e.now, nil)
 	switch {
 	case e.seal.Answer != nil:
 		name = complete
@@ -119,7 +119,7 @@ func (e *sealing) lastSQLite(ctx context.Context, t *txn.Tx) (txn.LastCalls, err
 			return txn.LastCalls{}, txn.NotCommitted(err)
 		}
 		args = append(ownedBy(a.ticket()), answer...)
-	case !e.seal.Window.Has(e.now.Time):
+	case !e.seal.Window.Has(txn.Time(e.now)):
 		return txn.LastCalls{}, store.ErrClock
 	case e.first:
 		args[len(args)-1] = a.claim.Deadline.Microseconds()

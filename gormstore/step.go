@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
@@ -70,7 +72,8 @@ func (s *Store) stepAt(ctx context.Context, q txn.Querier, id store.ID, name str
 
 func scanStep(scan func(...any) error) (store.StepRecord, error) {
 	var step store.StepRecord
-	var now, started, finished txn.Instant
+	var now, started int64
+	var finished pgtype.Int8
 	var kind, state, encoding int16
 	var derived []byte
 	err := scan(&now, &step.Name, &kind, &state, &step.Fence, &started, &finished, &encoding, &step.Result, &derived)
@@ -81,7 +84,7 @@ func scanStep(scan func(...any) error) (store.StepRecord, error) {
 		return store.StepRecord{}, fmt.Errorf("idem: gormstore: a step has the encoding %d of a newer release", encoding)
 	}
 	step.Kind, step.Finished = store.StepKind(kind), state == 2 //nolint:gosec // written by this package
-	step.StartedAt, step.FinishedAt, step.Now = started.Time, finished.Time, now.Time
+	step.StartedAt, step.FinishedAt, step.Now = time.UnixMicro(started), txn.Time(finished), time.UnixMicro(now)
 	for key := range slices.Chunk(derived, len(store.DerivedKey{})) {
 		step.Derived = append(step.Derived, store.DerivedKey(key))
 	}

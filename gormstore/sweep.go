@@ -3,6 +3,7 @@ package gormstore
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
@@ -15,7 +16,7 @@ func (s *Store) Sweep(ctx context.Context, limit int, w store.Window) (store.Swe
 	if err != nil {
 		return store.Swept{}, err
 	}
-	if !w.Has(b.now.Time) {
+	if !w.Has(time.UnixMicro(b.now)) {
 		return store.Swept{}, store.ErrClock
 	}
 	patrolled := s.patrol(ctx, b) // the rest goes on without it

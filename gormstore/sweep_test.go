@@ -49,7 +49,7 @@ func TestSweepOfPartitions(t *testing.T) {
 			require.NoError(t, st.Complete(t.Context(), ticket, paid()))
 		}
 	}
-	const past = "- interval '90 days'"
+	const past = "- 90 * 86400000000"
 	for _, step := range []struct {
 		update string
 		want   map[int]int

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
@@ -45,13 +47,13 @@ func (s *Store) removeMessages(ctx context.Context, q txn.Querier, limit int, w 
 	floors = make(map[stream]int64)
 	err = s.db.Each(ctx, q, forgetMessages, func(scan func(...any) error) error {
 		var f stream
-		var published txn.Instant
+		var published pgtype.Int8
 		if err := scan(&f.group, &f.source, &published); err != nil {
 			return err
 		}
 		n++
-		if at, known := floors[f]; !published.IsZero() && (!known || at < published.UnixMicro()) {
-			floors[f] = published.UnixMicro()
+		if at, known := floors[f]; published.Valid && (!known || at < published.Int64) {
+			floors[f] = published.Int64
 		}
 		return nil
 	}, limit, txn.Micros(w.From), txn.Latest(w))

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
@@ -23,13 +25,13 @@ type marker struct {
 	keep                   time.Duration
 	id                     store.ID // of group, source and message: no record has the same one
 	attempt                store.Owner
-	made                   *txn.Instant // when this delivery has made it; zero: it has not
+	made                   *pgtype.Int8 // when this delivery has made it; NULL: it has not
 }
 
 func (i *Inbox) marker(m Message) marker {
 	mk := marker{
 		db: i.db, group: i.cfg.Group, source: m.Source, message: m.ID, payload: sha256.Sum256(m.Payload), keep: i.cfg.Keep,
-		made: new(txn.Instant),
+		made: new(pgtype.Int8),
 	}
 	_, _ = rand.Read(mk.attempt[:]) // never fails
 	if !m.Published.IsZero() {
@@ -54,15 +56,15 @@ func (m marker) args() []any {
 }
 
 // duplicate is the error of a delivery whose message was processed before. started is when the server was started on which
-// the marker was seen; zero: there is no synchronous standby.
-type duplicate struct{ started time.Time }
+// the marker was seen; 0: there is no synchronous standby.
+type duplicate struct{ started int64 }
 
 // Error implements error.
 func (duplicate) Error() string { return "idem: inbox: the message has been processed before" }
 
 // compare returns the error of a delivery whose message was processed before, with a payload of this hash, as a server says
 // that was started then.
-func (m marker) compare(hash []byte, started time.Time) error {
+func (m marker) compare(hash []byte, started int64) error {
 	switch {
 	case bytes.Equal(hash, m.payload[:]):
 		return duplicate{started}
@@ -77,7 +79,7 @@ var unknownPayload [sha256.Size]byte
 
 func (m marker) Lose(ctx context.Context, q txn.Querier, _ time.Duration) error {
 	m.payload = unknownPayload
-	_, err := m.db.Exec(ctx, q, loseMarker, append(m.args(), m.db.Dialect.Instant(m.made.Time))...)
+	_, err := m.db.Exec(ctx, q, loseMarker, append(m.args(), *m.made)...)
 	return err
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
@@ -99,15 +101,15 @@ func (i *Inbox) markPostgres(ctx context.Context, q txn.Querier, m marker) error
 		var lock sql.NullBool
 		var late, trusted txn.Flag
 		var hash []byte
-		var started txn.Instant
+		var started pgtype.Int8
 		err := i.db.QueryRow(ctx, q, mark, args...).Scan(&lock, m.made, &late, &trusted, &hash, &started)
 		switch {
 		case err != nil:
 			return err
-		case !m.made.IsZero():
+		case m.made.Valid:
 			return nil
 		case hash != nil:
-			return m.compare(hash, started.Time)
+			return m.compare(hash, started.Int64)
 		case !lock.Bool:
 			return ErrBusy
 		case !bool(trusted):
@@ -133,7 +135,7 @@ func (i *Inbox) markSQLite(ctx context.Context, q txn.Querier, m marker) error {
 	case err != nil:
 		return err
 	}
-	return m.compare(hash, time.Time{})
+	return m.compare(hash, 0)
 }
 
 // window is what the database's clock may show now.

@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core/intents"
@@ -220,7 +221,7 @@ type intentRow struct {
 func (j *Journal) scan(r *intentRow, scan func(...any) error) error {
 	var version sql.NullInt16
 	var sum []byte
-	var begun, now txn.Instant
+	var begun, now pgtype.Int8
 	var ended txn.Flag
 	if err := scan(&r.Intent, &r.Key, &version, &sum, &begun, &r.begunBy, &ended, &now); err != nil {
 		return err
@@ -229,10 +230,10 @@ func (j *Journal) scan(r *intentRow, scan func(...any) error) error {
 	if copy(r.Command.Sum[:], sum) != len(r.Command.Sum) && version.Valid {
 		return fmt.Errorf("idem: journal: the intent %q has a command hash of %d bytes", r.Intent, len(sum))
 	}
-	if begun.IsZero() {
+	if !begun.Valid {
 		return nil
 	}
-	if r.Age = now.Sub(begun.Time); r.Age <= -aLittle || !j.window().Has(now.Time) {
+	if r.Age = txn.Time(now).Sub(txn.Time(begun)); r.Age <= -aLittle || !j.window().Has(txn.Time(now)) {
 		r.Age = intents.UnknownAge
 	}
 	r.Age = max(0, r.Age)

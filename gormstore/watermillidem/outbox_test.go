@@ -172,10 +172,7 @@ func TestEventOfASettlement(t *testing.T) {
 			id = event.UUID
 			require.ErrorIs(b, b.publish(ctx, event), watermillidem.ErrNoTransaction, "there is none in Park")
 		})
-		set := "lease_until = lease_until - 3600 * interval '1 second', deadline_at = deadline_at - 3600 * interval '1 second'"
-		if b.db.Name() == "sqlite" {
-			set = "lease_until = lease_until - 3600000000, deadline_at = deadline_at - 3600000000"
-		}
+		set := "lease_until = lease_until - 3600000000, deadline_at = deadline_at - 3600000000"
 		require.NoError(b, b.db.Exec("UPDATE idempotency_record SET "+set).Error)
 
 		settle := func(status int) {

@@ -22,9 +22,9 @@ var unknownRecords = map[string]string{
 	"postgres": `INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, expires_at, sweep_from, sweep_after)
 SELECT sha256(i::text::bytea), sha256((i % 100)::text::bytea), $1::bytea, substr(sha256('owner'), 1, 16), 1, CASE WHEN i % 5 = 0 THEN 3 ELSE 2 END, 3,
-	'POST', '/v1/payments/' || i % 3, 1, sha256('command'), now() - i * interval '1 s', now() - i * interval '1 s',
-	now() - i * interval '1 s', now() + interval '1 day', now() - i * interval '1 s', CASE WHEN i % 5 <> 0 THEN 259260 END
-FROM generate_series(1, 50000) i`,
+	'POST', '/v1/payments/' || i % 3, 1, sha256('command'), now - i * 1000000::bigint, now - i * 1000000::bigint,
+	now - i * 1000000::bigint, now + 86400000000, now - i * 1000000::bigint, CASE WHEN i % 5 <> 0 THEN 259260 END
+FROM generate_series(1, 50000) i, (SELECT (extract(epoch FROM now()) * 1000000)::bigint AS now) c`,
 	"sqlite": `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000),
 	c AS MATERIALIZED (SELECT unixepoch() * 1000000 AS now)
 INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route, hash_version, command_hash,

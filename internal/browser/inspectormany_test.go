@@ -16,19 +16,20 @@ import (
 
 // manyOperations are 10,000 unknown operations, one claimed in each minute of 2026, 20 half-done ones of today, and 20,000
 // that are over.
-const manyOperations = `INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route,
+const manyOperations = `WITH c AS (SELECT (extract(epoch FROM now()) * 1000000)::bigint AS now)
+INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route,
 	hash_version, command_hash, created_at, lease_until, deadline_at, expires_at, sweep_from, sweep_after)
 SELECT sha256(i::text::bytea), sha256('scope'), $3::bytea, substr(sha256('owner'), 1, 16), 1, 3, 3, 'POST', $1,
-	1, sha256('command'), '2026-01-01 00:00Z'::timestamptz + i * interval '1 minute', now(), now(), NULL::timestamptz, now(), NULL::int
-FROM generate_series(0, 9999) i
+	1, sha256('command'), 1767225600000000 + i * 60000000::bigint, now, now, NULL::bigint, now, NULL::int
+FROM generate_series(0, 9999) i, c
 UNION ALL
 SELECT sha256(i::text::bytea), sha256('scope'), $3::bytea, substr(sha256('owner'), 1, 16), 1, 1, 2, 'POST', $2,
-	1, sha256('command'), now() - interval '1 hour', now() - interval '1 hour', now() - interval '1 hour', NULL, now(), NULL
-FROM generate_series(10000, 10019) i
+	1, sha256('command'), now - 3600000000, now - 3600000000, now - 3600000000, NULL, now, NULL
+FROM generate_series(10000, 10019) i, c
 UNION ALL
 SELECT sha256(i::text::bytea), sha256('scope'), $3::bytea, substr(sha256('owner'), 1, 16), 1, 2, 3, 'POST', $1,
-	1, sha256('command'), now(), now(), now(), now() + interval '3 days', now() + interval '3 days', 259260
-FROM generate_series(10020, 30019) i`
+	1, sha256('command'), now, now, now, now + 259200000000, now + 259200000000, 259260
+FROM generate_series(10020, 30019) i, c`
 
 // Ten thousand operations need somebody, on PostgreSQL, beside more that are over. The pages stay as small as they are with a
 // few, and the form of the filter, filled in with the keyboard, finds ten of them.

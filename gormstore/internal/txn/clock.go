@@ -3,7 +3,10 @@ package txn
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/auth19/idem/core/store"
 )
@@ -30,12 +33,13 @@ func Around(now time.Time, skew time.Duration) store.Window {
 
 // ClockWithin reads the database's clock. The error is store.ErrClock if it is outside of w.
 func (d *Database) ClockWithin(ctx context.Context, q Querier, w store.Window) (time.Time, error) {
-	var now Instant
-	err := d.QueryRow(ctx, q, Clock).Scan(&now)
-	if err == nil && !w.Has(now.Time) {
+	var us int64
+	err := d.QueryRow(ctx, q, Clock).Scan(&us)
+	now := time.UnixMicro(us)
+	if err == nil && !w.Has(now) {
 		err = store.ErrClock
 	}
-	return now.Time, err
+	return now, err
 }
 
 // Micros is a point in time in microseconds since 1970; 0 for the zero time.
@@ -46,13 +50,18 @@ func Micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
+// Time is a point in time that was read; the zero time for NULL.
+func Time(us pgtype.Int8) time.Time {
+	if !us.Valid {
+		return time.Time{}
+	}
+	return time.UnixMicro(us.Int64)
+}
+
 // Latest is the end of a window in microseconds since 1970.
 func Latest(w store.Window) int64 {
 	if w.To.IsZero() {
-		return EndOfTime.UnixMicro()
+		return math.MaxInt64
 	}
 	return w.To.UnixMicro()
 }
-
-// EndOfTime is later than any clock.
-var EndOfTime = time.Date(9999, time.January, 1, 0, 0, 0, 0, time.UTC)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/auth19/idem/core/store"
 )
 
@@ -172,7 +174,7 @@ func (t *Tx) readBack(ctx context.Context, err error) error {
 // where another attempt has the record since, so that the entry tells nothing any more.
 func (t *Tx) Look(ctx context.Context) (committed, certain bool, stale error) {
 	d := t.DB
-	var started Instant
+	var started pgtype.Int8
 	err := d.InTx(ctx, func(q Querier) (err error) {
 		locked := true // SQLite: this process holds the writer
 		if d.Dialect == Postgres {
@@ -186,7 +188,7 @@ func (t *Tx) Look(ctx context.Context) (committed, certain bool, stale error) {
 	})
 	if err == nil && committed {
 		// The entry is here, but perhaps not on the standby yet: its COMMIT may have been interrupted during the wait.
-		err = d.Confirm(ctx, started.Time)
+		err = d.Confirm(ctx, started.Int64)
 	}
 	if errors.Is(err, store.ErrStale) {
 		stale = err

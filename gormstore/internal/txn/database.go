@@ -225,7 +225,7 @@ func (d *Database) transact(ctx context.Context, fn func(q Querier) error) (err 
 		if err := tx.Commit(); err != nil || !warned() {
 			return err
 		}
-		unconfirmed = d.confirmOn(ctx, own, time.Time{}) // an operator has cancelled the wait for the standby
+		unconfirmed = d.confirmOn(ctx, own, 0) // an operator has cancelled the wait for the standby
 		return nil
 	})
 	return cmp.Or(err, unconfirmed)

@@ -3,7 +3,6 @@ package txn
 import (
 	"database/sql"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -15,14 +14,24 @@ type Dialect struct {
 	Name        string
 	connections int // the smallest pool that works
 	text        sqltext.Dialect
-	Begin       string // opens a transaction that will write
+	Begin       string   // opens a transaction that will write
+	words       []string // of statements, and what stands there for the database
 }
 
 // The databases.
 var (
-	Postgres = &Dialect{Name: "postgres", connections: 2, text: sqltext.Postgres, Begin: "BEGIN"}
-	SQLite   = &Dialect{Name: "sqlite", connections: 3, text: sqltext.SQLite, Begin: "BEGIN IMMEDIATE"}
+	Postgres = &Dialect{Name: "postgres", connections: 2, text: sqltext.Postgres, Begin: "BEGIN", words: []string{
+		":now", microsOf("clock_timestamp"), ":statement_now", microsOf("statement_timestamp"),
+		":transaction_now", microsOf("transaction_timestamp"), ":server_started", microsOf("pg_postmaster_start_time")}}
+	SQLite = &Dialect{Name: "sqlite", connections: 3, text: sqltext.SQLite, Begin: "BEGIN IMMEDIATE", words: []string{
+		":now", "CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000"}}
 )
+
+// microsOf is what a clock of PostgreSQL shows, in microseconds since 1970. A double is exact enough until
+// the year 2106.
+func microsOf(clock string) string {
+	return "CAST(pg_catalog.date_part('epoch', pg_catalog." + clock + "()) * 1000000 AS bigint)"
+}
 
 // TxOptions are the options of the library's own transactions: what such a transaction reads after it has got a lock must
 // be as new as the lock.
@@ -42,41 +51,6 @@ func DialectOf(name string) (*Dialect, error) {
 		return SQLite, nil
 	}
 	return nil, fmt.Errorf("the database is %q; use PostgreSQL (gorm.io/driver/postgres) or SQLite", name)
-}
-
-// Instant is a point in time as a parameter of a statement.
-func (d *Dialect) Instant(t time.Time) any {
-	if d == SQLite {
-		return t.UnixMicro()
-	}
-	return t
-}
-
-// Instant reads a point in time of either database; NULL is the zero time.
-type Instant struct{ time.Time }
-
-// Scan implements [database/sql.Scanner].
-func (i *Instant) Scan(value any) error {
-	switch v := value.(type) {
-	case nil:
-		i.Time = time.Time{}
-	case time.Time:
-		i.Time = v
-	case int64:
-		i.Time = time.UnixMicro(v)
-	default:
-		return fmt.Errorf("idem: gormstore: a point in time is a %T", value)
-	}
-	return nil
-}
-
-// ScanTimestamptz implements [pgtype.TimestamptzScanner].
-func (i *Instant) ScanTimestamptz(v pgtype.Timestamptz) error {
-	if v.InfinityModifier != pgtype.Finite {
-		return fmt.Errorf("idem: gormstore: a point in time is %v", v.InfinityModifier)
-	}
-	i.Time = v.Time
-	return nil
 }
 
 // Flag reads a truth value of either database.

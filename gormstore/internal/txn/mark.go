@@ -11,9 +11,9 @@ import (
 // Mark is what the first statement of a transaction has read. The server's process and the time of BEGIN say later whether
 // this is still the transaction that was begun: no statement can change them, and no other transaction has both.
 type Mark struct {
-	pid       uint32  // of the server's process
-	begun     Instant // transaction_timestamp()
-	commits   string  // synchronous_commit, as the transaction is to commit; never off
+	pid       uint32 // of the server's process
+	begun     int64  // transaction_timestamp()
+	commits   string // synchronous_commit, as the transaction is to commit; never off
 	isolation string
 	guards    pgtype.Text // the settings that were set; the column has to be read, and is not used
 }
@@ -24,7 +24,7 @@ func (m *Mark) Targets(before ...any) []any {
 }
 
 // Args are $1 to $3 of asBegun.
-func (m *Mark) Args() []any { return []any{int64(m.pid), m.begun.Time, m.commits} }
+func (m *Mark) Args() []any { return []any{int64(m.pid), m.begun, m.commits} }
 
 // SharesSnapshot reports that all statements of the transaction see what its first one saw. Then a look behind the lock may
 // miss a record that was committed before the lock was taken.

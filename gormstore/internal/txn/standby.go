@@ -6,16 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/auth19/idem/core/store"
 )
 
 // Confirm returns when the synchronous standby, if there is one, has everything that can be seen on the server. started is
-// when the server was started that was read from; zero: any server will do.
+// when the server was started that was read from; 0: any server will do.
 //
 // Errors: ErrAnotherServer; the end of ctx; the database's. Nothing is known then.
-func (d *Database) Confirm(ctx context.Context, started time.Time) error {
+func (d *Database) Confirm(ctx context.Context, started int64) error {
 	if d.Dialect == SQLite {
 		return nil
 	}
@@ -26,7 +27,7 @@ func (d *Database) Confirm(ctx context.Context, started time.Time) error {
 
 // ConfirmOn is Confirm over the connection that was read over, whose transaction it ends. Behind a pooler, the next server
 // may be another one nevertheless.
-func (d *Database) ConfirmOn(ctx context.Context, own *sql.Conn, started time.Time) error {
+func (d *Database) ConfirmOn(ctx context.Context, own *sql.Conn, started int64) error {
 	if d.Dialect == SQLite {
 		return nil
 	}
@@ -37,11 +38,11 @@ func (d *Database) ConfirmOn(ctx context.Context, own *sql.Conn, started time.Ti
 }
 
 // confirmOn is Confirm over one connection.
-func (d *Database) confirmOn(ctx context.Context, own *sql.Conn, started time.Time) error {
+func (d *Database) confirmOn(ctx context.Context, own *sql.Conn, started int64) error {
 	for range 2 { // a warning may have come from an earlier statement over this connection, but only once
 		var same bool
 		var pid uint32
-		err := d.QueryRow(ctx, own, confirm, sql.NullTime{Time: started, Valid: !started.IsZero()}).Scan(&same, &pid)
+		err := d.QueryRow(ctx, own, confirm, sql.NullInt64{Int64: started, Valid: started != 0}).Scan(&same, &pid)
 		switch {
 		case err != nil:
 			return err
@@ -65,7 +66,7 @@ var ErrRace = errors.New("idem: gormstore: the claim lost to a record that it co
 // standby.
 type Server struct {
 	PID     uint32
-	Started Instant
+	Started pgtype.Int8
 	warned  bool // it has answered the statement with a warning
 }
 
@@ -75,7 +76,7 @@ func (d *Database) ConfirmWritten(ctx context.Context, by Server) error {
 	if !by.warned && !d.Notices.Warned(by.PID) {
 		return nil
 	}
-	return d.Confirm(ctx, by.Started.Time)
+	return d.Confirm(ctx, by.Started.Int64)
 }
 
 // While a COMMIT waits for the synchronous standby, its rows cannot be seen. But after a crash or a restart the server shows
@@ -87,7 +88,7 @@ func (d *Database) ConfirmWritten(ctx context.Context, by Server) error {
 // Confirmed are the backends of a server over which such a write has been confirmed.
 type Confirmed struct {
 	mu       sync.Mutex
-	started  time.Time
+	started  int64
 	backends map[uint32]bool
 }
 
@@ -95,16 +96,16 @@ type Confirmed struct {
 const maxConfirmed = 1024
 
 // Has reports whether such a write has been confirmed over a backend.
-func (c *Confirmed) Has(started time.Time, pid uint32) bool {
+func (c *Confirmed) Has(started int64, pid uint32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.started.Equal(started) && c.backends[pid]
+	return c.started == started && c.backends[pid]
 }
 
-func (c *Confirmed) add(started time.Time, pid uint32) {
+func (c *Confirmed) add(started int64, pid uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.started.Equal(started) || len(c.backends) == maxConfirmed {
+	if c.started != started || len(c.backends) == maxConfirmed {
 		c.started, c.backends = started, make(map[uint32]bool)
 	}
 	c.backends[pid] = true
@@ -114,17 +115,17 @@ func (c *Confirmed) add(started time.Time, pid uint32) {
 // that server to answer from it. An error means that this is not known. ErrRace: another server has taken over, which may
 // not have it.
 func (d *Database) ConfirmRead(ctx context.Context, by Server) error {
-	if by.Started.IsZero() || d.Confirmed.Has(by.Started.Time, by.PID) {
+	if !by.Started.Valid || d.Confirmed.Has(by.Started.Int64, by.PID) {
 		return nil
 	}
-	err := d.Confirm(ctx, by.Started.Time)
+	err := d.Confirm(ctx, by.Started.Int64)
 	switch {
 	case errors.Is(err, ErrAnotherServer):
 		return ErrRace
 	case err != nil:
 		return fmt.Errorf("idem: gormstore: the server may have lost its standby since this was committed: %w", err)
 	}
-	d.Confirmed.add(by.Started.Time, by.PID)
+	d.Confirmed.add(by.Started.Int64, by.PID)
 	return nil
 }
 

@@ -66,10 +66,6 @@ func TestStatementsAreInTheirFiles(t *testing.T) {
 
 // What several statements must say alike, they do.
 func TestStatementsAgree(t *testing.T) {
-	const (
-		clockPostgres = "pg_catalog.clock_timestamp()"
-		clockSQLite   = "CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000"
-	)
 	phrases := []struct {
 		what, text string
 		in         []Statement
@@ -90,9 +86,9 @@ func TestStatementsAgree(t *testing.T) {
 	for _, d := range []*Dialect{Postgres, SQLite} {
 		texts, err := readStatements(d, "x")
 		require.NoError(t, err)
-		alike := strings.NewReplacer("(SELECT now FROM c)", "NOW", "c.now", "NOW", clockPostgres, "NOW", clockSQLite, "NOW",
-			"timestamptz 'epoch' + $2::bigint * interval '1 microsecond'", "FROM_2", "?2", "FROM_2",
-			"timestamptz 'epoch' + $3::bigint * interval '1 microsecond'", "FROM_3", "?3", "FROM_3")
+		alike := strings.NewReplacer("(SELECT now FROM c)", "NOW", "c.now", "NOW", d.words[1], "NOW",
+			"$2::bigint", "FROM_2", "?2", "FROM_2",
+			"$3::bigint", "FROM_3", "?3", "FROM_3")
 		for _, phrase := range phrases {
 			for _, name := range phrase.in {
 				require.Contains(t, alike.Replace(strings.Join(strings.Fields(texts[name]), " ")), phrase.text,
@@ -104,7 +100,7 @@ func TestStatementsAgree(t *testing.T) {
 
 // A page and a count select the same records, among those that a sweep has seen and among the others.
 func TestListAndCountSelectAlike(t *testing.T) {
-	for d, end := range map[*Dialect]string{Postgres: "r.created_at < $11::timestamptz", SQLite: "r.created_at < ?11"} {
+	for d, end := range map[*Dialect]string{Postgres: "r.created_at < $11::bigint", SQLite: "r.created_at < ?11"} {
 		texts, err := readStatements(d, "x")
 		require.NoError(t, err)
 		var first string
@@ -143,12 +139,12 @@ func TestStatementsOfPostgreSQLAgree(t *testing.T) {
 		{strings.TrimSpace(completes[strings.Index(completes, "SET "):strings.Index(completes, " FROM (")]), []Statement{"sealAnswer"}},
 		{"coalesce((SELECT CAST(p.value AS bigint) FROM x.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)",
 			[]Statement{"claimKey", "insertRecord", "takeOver", "recordRunning"}},
-		{"r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed",
+		{"r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= " + Postgres.words[1] + " AND NOT r.timed",
 			[]Statement{"recordOver", "recordRunning", "loseAnswer"}},
 		// The first statement of a transaction guards it, and reads its mark.
 		{mark[strings.Index(mark, "pg_catalog.pg_backend_pid()"):strings.Index(mark, "$1")], []Statement{"lockFirst"}},
 		{"pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> '' " +
-			"THEN pg_catalog.pg_postmaster_start_time() END, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, " +
+			"THEN " + microsOf("pg_postmaster_start_time") + " END, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, " +
 			"r.method, r.route, r.hash_version, r.command_hash, r.created_at, r.lease_until, r.deadline_at, r.expires_at, " +
 			"r.purge_at, r.status, r.partial, r.answer_encoding, r.headers, r.body, r.attempts, r.timed, r.traceparent",
 			[]Statement{"claimKey", "lookFirst", "look", "find", List}},

@@ -13,9 +13,9 @@ import (
 
 // The statements are in the files below statements/postgres and statements/sqlite, each whole, as the database gets it, so
 // that they can be read, explained and tried there. The two databases have files of their own, although many statements
-// differ in a few words only: a statement that is put together from words cannot be read. TestStatementsAgree compares what
-// several statements must have in common. Only one thing is inserted, the schema of PostgreSQL's tables, which the files
-// write as psql does, :"schema". It is put in once, for all statements. And those that only read get onlyFromWriter.
+// differ in a few words only. TestStatementsAgree compares what several statements must have in common. A few words are
+// inserted, once for all statements: the schema of PostgreSQL's tables, which the files write as psql does, :"schema", and the
+// dialect's words, as :now. And those that only read get onlyFromWriter.
 //
 //go:embed statements
 var statementFiles embed.FS
@@ -40,6 +40,7 @@ const (
 // readStatements reads the statements of a dialect, with the schema as it stands in a statement.
 func readStatements(d *Dialect, schema string) (map[Statement]string, error) {
 	texts := make(map[Statement]string)
+	words := strings.NewReplacer(append(slices.Clone(d.words), `:"schema"`, schema)...)
 	files, err := fs.Glob(statementFiles, "statements/"+d.Name+"/*.sql")
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func readStatements(d *Dialect, schema string) (map[Statement]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		parts := strings.Split(strings.ReplaceAll(string(text), `:"schema"`, schema), "-- name: ")
+		parts := strings.Split(words.Replace(string(text)), "-- name: ")
 		for _, part := range parts[1:] { // before the first name is what the file is about
 			name, rest, _ := strings.Cut(part, "\n")
 			if _, twice := texts[Statement(name)]; twice {

@@ -1,4 +1,6 @@
 -- +goose Up
+-- Points in time are microseconds since 1970 by the database's clock. The views at the end show them as timestamps.
+--
 -- One row per (principal, key): see the package core for what the columns mean. Migrations only add: two
 -- releases of an app share these tables during a deployment.
 --
@@ -8,9 +10,9 @@
 -- the old row and the new one have in common at their beginning to its log.
 CREATE TABLE IF NOT EXISTS idempotency_record (
     fence           bigint      NOT NULL,
-    created_at      timestamptz NOT NULL,
-    deadline_at     timestamptz NOT NULL,
-    sweep_from      timestamptz NOT NULL, -- a sweep looks at the record sweep_after seconds after this
+    created_at      bigint      NOT NULL,
+    deadline_at     bigint      NOT NULL,
+    sweep_from      bigint      NOT NULL, -- a sweep looks at the record sweep_after seconds after this
     sweep_after     integer,              -- NULL: the record is listed as open, and never swept
     attempts        integer     NOT NULL DEFAULT 1, -- of this operation: with Resume there may be several
     recovery        smallint    NOT NULL, -- 1 Rollback, 2 Resume, 3 Park
@@ -24,13 +26,13 @@ CREATE TABLE IF NOT EXISTS idempotency_record (
     timed           boolean     NOT NULL DEFAULT false, -- its key is a timed one, whose time the id begins with
     traceparent     varchar(55) NOT NULL DEFAULT '', -- of the last attempt: W3C Trace Context
     owner           bytea       NOT NULL,
-    lease_until     timestamptz NOT NULL,
+    lease_until     bigint      NOT NULL,
     state           smallint    NOT NULL, -- 1 running, 2 completed, 3 unknown, 4 tombstone, 5 free
     status          smallint    NOT NULL DEFAULT 0,
     answer_encoding smallint    NOT NULL DEFAULT 1, -- 1 plain; another number would be an encrypted answer
     partial         boolean     NOT NULL DEFAULT false,
-    expires_at      timestamptz,          -- end of retention
-    purge_at        timestamptz,          -- end of the tombstone
+    expires_at      bigint,               -- end of retention
+    purge_at        bigint,               -- end of the tombstone
     headers         bytea,
     body            bytea
 ) WITH (fillfactor = 70);
@@ -47,7 +49,7 @@ CREATE INDEX IF NOT EXISTS idempotency_record_open_scope ON idempotency_record (
 -- The history of settlements: rows are only appended. There is no sequence: it could lag after a move to another cluster.
 CREATE TABLE IF NOT EXISTS idempotency_settlement (
     record_id    bytea       NOT NULL,
-    settled_at   timestamptz NOT NULL,
+    settled_at   bigint      NOT NULL,
     settled_by   text        NOT NULL,
     reason       text        NOT NULL,
     undone       text        NOT NULL DEFAULT '', -- what undid the steps of an operation that was not applied
@@ -66,8 +68,8 @@ CREATE TABLE IF NOT EXISTS idempotency_step (
     kind        smallint    NOT NULL, -- 1 database, 2 provider
     state       smallint    NOT NULL, -- 1 started, 2 finished
     fence       bigint      NOT NULL, -- of the attempt that started the step first; of a finished database step, of the attempt that ran it
-    started_at  timestamptz NOT NULL,
-    finished_at timestamptz, -- when its result was recorded
+    started_at  bigint      NOT NULL,
+    finished_at bigint,      -- when its result was recorded
     encoding    smallint    NOT NULL DEFAULT 1, -- of the result: 1 plain
     result      bytea,
     derived     bytea, -- the keys of its calls and events, 32 bytes each
@@ -81,8 +83,8 @@ CREATE TABLE IF NOT EXISTS idempotency_sighting (
     scope           bytea       NOT NULL,
     hash_version    smallint    NOT NULL,
     command_hash    bytea       NOT NULL,
-    seen_at         timestamptz NOT NULL,
-    purge_at        timestamptz NOT NULL
+    seen_at         bigint      NOT NULL,
+    purge_at        bigint      NOT NULL
 );
 
 -- Under which keys, and when, the same command of the same principal has come: this index alone answers that.
@@ -95,9 +97,9 @@ CREATE TABLE IF NOT EXISTS processed_message (
     source          text        NOT NULL,
     message_id      text        NOT NULL,
     payload_hash    bytea       NOT NULL, -- SHA-256
-    processed_at    timestamptz NOT NULL,
-    published_at    timestamptz,          -- by the publisher's clock
-    expires_at      timestamptz NOT NULL, -- a sweep may delete it after that
+    processed_at    bigint      NOT NULL,
+    published_at    bigint,               -- by the publisher's clock
+    expires_at      bigint      NOT NULL, -- a sweep may delete it after that
     PRIMARY KEY (consumer_group, source, message_id)
 );
 
@@ -108,7 +110,7 @@ CREATE INDEX IF NOT EXISTS processed_message_expires ON processed_message (expir
 CREATE TABLE IF NOT EXISTS processed_message_floor (
     consumer_group  text        NOT NULL,
     source          text        NOT NULL,
-    published_at    timestamptz NOT NULL,
+    published_at    bigint      NOT NULL,
     PRIMARY KEY (consumer_group, source)
 );
 
@@ -119,10 +121,10 @@ CREATE TABLE IF NOT EXISTS idempotency_intent (
     idempotency_key text        NOT NULL,
     hash_version    smallint,             -- of the command that was sent; NULL before the first attempt
     command_hash    bytea,
-    planned_at      timestamptz NOT NULL,
-    begun_at        timestamptz,          -- just before the first attempt
+    planned_at      bigint      NOT NULL,
+    begun_at        bigint,               -- just before the first attempt
     begun_by        bytea,                -- the one caller that has begun; empty: several
-    ended_at        timestamptz           -- there is a definite answer
+    ended_at        bigint                -- there is a definite answer
 );
 
 CREATE INDEX IF NOT EXISTS idempotency_intent_pending ON idempotency_intent (intent) WHERE ended_at IS NULL;
@@ -133,3 +135,47 @@ CREATE TABLE IF NOT EXISTS idempotency_setting (
     name  text NOT NULL PRIMARY KEY,
     value text NOT NULL
 );
+
+-- What people outside know an operation by: see core.Reference. A row is deleted when its record becomes a tombstone, is
+-- erased, or is dropped. There is no foreign key: in a transaction the reference is written before its record.
+CREATE TABLE IF NOT EXISTS idempotency_reference (
+    record_id   bytea       NOT NULL,
+    name        text        NOT NULL,
+    value       text        NOT NULL,
+    realm       bytea       NOT NULL, -- operators find those of their own realm
+    referred_at bigint      NOT NULL,
+    PRIMARY KEY (record_id, name, value)
+);
+
+CREATE INDEX IF NOT EXISTS idempotency_reference_value ON idempotency_reference (value, referred_at);
+
+-- Operators look at the last settlements.
+CREATE INDEX IF NOT EXISTS idempotency_settlement_lately ON idempotency_settlement (settled_at);
+
+-- For people: the records, and the steps, with words and timestamps. The library does not use these views.
+CREATE OR REPLACE VIEW idempotency_operation AS
+SELECT encode(r.id, 'hex') AS operation, r.method, r.route,
+    CASE r.recovery WHEN 1 THEN 'Rollback' WHEN 2 THEN 'Resume' ELSE 'Park' END AS recovery,
+    CASE
+        WHEN r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= c.now AND NOT r.timed THEN 'free'
+        WHEN r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= c.now) THEN 'unknown'
+        WHEN r.state = 1 AND r.lease_until <= c.now THEN 'half done'
+        WHEN r.state = 1 THEN 'running'
+        WHEN r.state = 2 AND r.expires_at > c.now THEN 'completed'
+        ELSE 'expired'
+    END AS state,
+    r.status, r.attempts, r.fence,
+    timestamptz 'epoch' + r.created_at * interval '1 microsecond' AS created_at,
+    timestamptz 'epoch' + r.lease_until * interval '1 microsecond' AS lease_until,
+    timestamptz 'epoch' + r.deadline_at * interval '1 microsecond' AS deadline_at,
+    timestamptz 'epoch' + r.expires_at * interval '1 microsecond' AS expires_at,
+    timestamptz 'epoch' + r.purge_at * interval '1 microsecond' AS purge_at
+FROM idempotency_record r, (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now) c;
+
+CREATE OR REPLACE VIEW idempotency_operation_step AS
+SELECT encode(s.record_id, 'hex') AS operation, s.name,
+    CASE s.kind WHEN 1 THEN 'rows' ELSE 'provider' END AS kind,
+    CASE s.state WHEN 1 THEN 'started' ELSE 'finished' END AS state,
+    timestamptz 'epoch' + s.started_at * interval '1 microsecond' AS started_at,
+    timestamptz 'epoch' + s.finished_at * interval '1 microsecond' AS finished_at
+FROM idempotency_step s;

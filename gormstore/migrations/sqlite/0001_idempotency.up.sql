@@ -112,3 +112,43 @@ CREATE TABLE IF NOT EXISTS idempotency_setting (
     name  TEXT NOT NULL PRIMARY KEY,
     value TEXT NOT NULL
 );
+
+CREATE TABLE IF NOT EXISTS idempotency_reference (
+    record_id   BLOB    NOT NULL,
+    name        TEXT    NOT NULL,
+    value       TEXT    NOT NULL,
+    realm       BLOB    NOT NULL, -- operators find those of their own realm
+    referred_at INTEGER NOT NULL,
+    PRIMARY KEY (record_id, name, value)
+);
+
+CREATE INDEX IF NOT EXISTS idempotency_reference_value ON idempotency_reference (value, referred_at);
+
+CREATE INDEX IF NOT EXISTS idempotency_settlement_lately ON idempotency_settlement (settled_at);
+
+CREATE VIEW IF NOT EXISTS idempotency_operation AS
+SELECT lower(hex(r.id)) AS operation, r.method, r.route,
+    CASE r.recovery WHEN 1 THEN 'Rollback' WHEN 2 THEN 'Resume' ELSE 'Park' END AS recovery,
+    CASE
+        WHEN r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= c.now AND NOT r.timed THEN 'free'
+        WHEN r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= c.now) THEN 'unknown'
+        WHEN r.state = 1 AND r.lease_until <= c.now THEN 'half done'
+        WHEN r.state = 1 THEN 'running'
+        WHEN r.state = 2 AND r.expires_at > c.now THEN 'completed'
+        ELSE 'expired'
+    END AS state,
+    r.status, r.attempts, r.fence,
+    strftime('%Y-%m-%d %H:%M:%f', r.created_at / 1000000.0, 'unixepoch') AS created_at,
+    strftime('%Y-%m-%d %H:%M:%f', r.lease_until / 1000000.0, 'unixepoch') AS lease_until,
+    strftime('%Y-%m-%d %H:%M:%f', r.deadline_at / 1000000.0, 'unixepoch') AS deadline_at,
+    strftime('%Y-%m-%d %H:%M:%f', r.expires_at / 1000000.0, 'unixepoch') AS expires_at,
+    strftime('%Y-%m-%d %H:%M:%f', r.purge_at / 1000000.0, 'unixepoch') AS purge_at
+FROM idempotency_record r, (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c;
+
+CREATE VIEW IF NOT EXISTS idempotency_operation_step AS
+SELECT lower(hex(s.record_id)) AS operation, s.name,
+    CASE s.kind WHEN 1 THEN 'rows' ELSE 'provider' END AS kind,
+    CASE s.state WHEN 1 THEN 'started' ELSE 'finished' END AS state,
+    strftime('%Y-%m-%d %H:%M:%f', s.started_at / 1000000.0, 'unixepoch') AS started_at,
+    strftime('%Y-%m-%d %H:%M:%f', s.finished_at / 1000000.0, 'unixepoch') AS finished_at
+FROM idempotency_step s;

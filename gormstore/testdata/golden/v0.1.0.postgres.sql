@@ -1,7 +1,9 @@
--- Written at 2026-11-27T04:24:38.332817857Z by: go test ./gormstore -run TestGolden -update
+-- Written at 2026-11-28T20:41:22.745876354Z by: go test ./gormstore -run TestGolden -update
 
 CREATE TABLE idempotency_migration (name varchar(255) NOT NULL PRIMARY KEY);
 -- +goose Up
+-- Points in time are microseconds since 1970 by the database's clock. The views at the end show them as timestamps.
+--
 -- One row per (principal, key): see the package core for what the columns mean. Migrations only add: two
 -- releases of an app share these tables during a deployment.
 --
@@ -11,9 +13,9 @@ CREATE TABLE idempotency_migration (name varchar(255) NOT NULL PRIMARY KEY);
 -- the old row and the new one have in common at their beginning to its log.
 CREATE TABLE IF NOT EXISTS idempotency_record (
     fence           bigint      NOT NULL,
-    created_at      timestamptz NOT NULL,
-    deadline_at     timestamptz NOT NULL,
-    sweep_from      timestamptz NOT NULL, -- a sweep looks at the record sweep_after seconds after this
+    created_at      bigint      NOT NULL,
+    deadline_at     bigint      NOT NULL,
+    sweep_from      bigint      NOT NULL, -- a sweep looks at the record sweep_after seconds after this
     sweep_after     integer,              -- NULL: the record is listed as open, and never swept
     attempts        integer     NOT NULL DEFAULT 1, -- of this operation: with Resume there may be several
     recovery        smallint    NOT NULL, -- 1 Rollback, 2 Resume, 3 Park
@@ -27,13 +29,13 @@ CREATE TABLE IF NOT EXISTS idempotency_record (
     timed           boolean     NOT NULL DEFAULT false, -- its key is a timed one, whose time the id begins with
     traceparent     varchar(55) NOT NULL DEFAULT '', -- of the last attempt: W3C Trace Context
     owner           bytea       NOT NULL,
-    lease_until     timestamptz NOT NULL,
+    lease_until     bigint      NOT NULL,
     state           smallint    NOT NULL, -- 1 running, 2 completed, 3 unknown, 4 tombstone, 5 free
     status          smallint    NOT NULL DEFAULT 0,
     answer_encoding smallint    NOT NULL DEFAULT 1, -- 1 plain; another number would be an encrypted answer
     partial         boolean     NOT NULL DEFAULT false,
-    expires_at      timestamptz,          -- end of retention
-    purge_at        timestamptz,          -- end of the tombstone
+    expires_at      bigint,               -- end of retention
+    purge_at        bigint,               -- end of the tombstone
     headers         bytea,
     body            bytea
 ) WITH (fillfactor = 70);
@@ -50,7 +52,7 @@ CREATE INDEX IF NOT EXISTS idempotency_record_open_scope ON idempotency_record (
 -- The history of settlements: rows are only appended. There is no sequence: it could lag after a move to another cluster.
 CREATE TABLE IF NOT EXISTS idempotency_settlement (
     record_id    bytea       NOT NULL,
-    settled_at   timestamptz NOT NULL,
+    settled_at   bigint      NOT NULL,
     settled_by   text        NOT NULL,
     reason       text        NOT NULL,
     undone       text        NOT NULL DEFAULT '', -- what undid the steps of an operation that was not applied
@@ -69,8 +71,8 @@ CREATE TABLE IF NOT EXISTS idempotency_step (
     kind        smallint    NOT NULL, -- 1 database, 2 provider
     state       smallint    NOT NULL, -- 1 started, 2 finished
     fence       bigint      NOT NULL, -- of the attempt that started the step first; of a finished database step, of the attempt that ran it
-    started_at  timestamptz NOT NULL,
-    finished_at timestamptz, -- when its result was recorded
+    started_at  bigint      NOT NULL,
+    finished_at bigint,      -- when its result was recorded
     encoding    smallint    NOT NULL DEFAULT 1, -- of the result: 1 plain
     result      bytea,
     derived     bytea, -- the keys of its calls and events, 32 bytes each
@@ -84,8 +86,8 @@ CREATE TABLE IF NOT EXISTS idempotency_sighting (
     scope           bytea       NOT NULL,
     hash_version    smallint    NOT NULL,
     command_hash    bytea       NOT NULL,
-    seen_at         timestamptz NOT NULL,
-    purge_at        timestamptz NOT NULL
+    seen_at         bigint      NOT NULL,
+    purge_at        bigint      NOT NULL
 );
 
 -- Under which keys, and when, the same command of the same principal has come: this index alone answers that.
@@ -98,9 +100,9 @@ CREATE TABLE IF NOT EXISTS processed_message (
     source          text        NOT NULL,
     message_id      text        NOT NULL,
     payload_hash    bytea       NOT NULL, -- SHA-256
-    processed_at    timestamptz NOT NULL,
-    published_at    timestamptz,          -- by the publisher's clock
-    expires_at      timestamptz NOT NULL, -- a sweep may delete it after that
+    processed_at    bigint      NOT NULL,
+    published_at    bigint,               -- by the publisher's clock
+    expires_at      bigint      NOT NULL, -- a sweep may delete it after that
     PRIMARY KEY (consumer_group, source, message_id)
 );
 
@@ -111,20 +113,21 @@ CREATE INDEX IF NOT EXISTS processed_message_expires ON processed_message (expir
 CREATE TABLE IF NOT EXISTS processed_message_floor (
     consumer_group  text        NOT NULL,
     source          text        NOT NULL,
-    published_at    timestamptz NOT NULL,
+    published_at    bigint      NOT NULL,
     PRIMARY KEY (consumer_group, source)
 );
 
--- What this app asks of other services, as a client: one key per intent, which survives a restart. See Journal.
+-- What this app asks of other services, as a client: one key per intent, which survives a restart. See the
+-- package gormstore/journal.
 CREATE TABLE IF NOT EXISTS idempotency_intent (
     intent          text        NOT NULL PRIMARY KEY,
     idempotency_key text        NOT NULL,
     hash_version    smallint,             -- of the command that was sent; NULL before the first attempt
     command_hash    bytea,
-    planned_at      timestamptz NOT NULL,
-    begun_at        timestamptz,          -- just before the first attempt
-    begun_by        bytea,                -- random: tells the writer of the command that nothing was sent before
-    ended_at        timestamptz           -- there is a definite answer
+    planned_at      bigint      NOT NULL,
+    begun_at        bigint,               -- just before the first attempt
+    begun_by        bytea,                -- the one caller that has begun; empty: several
+    ended_at        bigint                -- there is a definite answer
 );
 
 CREATE INDEX IF NOT EXISTS idempotency_intent_pending ON idempotency_intent (intent) WHERE ended_at IS NULL;
@@ -135,7 +138,7 @@ CREATE TABLE IF NOT EXISTS idempotency_setting (
     name  text NOT NULL PRIMARY KEY,
     value text NOT NULL
 );
--- +goose Up
+
 -- What people outside know an operation by: see core.Reference. A row is deleted when its record becomes a tombstone, is
 -- erased, or is dropped. There is no foreign key: in a transaction the reference is written before its record.
 CREATE TABLE IF NOT EXISTS idempotency_reference (
@@ -143,7 +146,7 @@ CREATE TABLE IF NOT EXISTS idempotency_reference (
     name        text        NOT NULL,
     value       text        NOT NULL,
     realm       bytea       NOT NULL, -- operators find those of their own realm
-    referred_at timestamptz NOT NULL,
+    referred_at bigint      NOT NULL,
     PRIMARY KEY (record_id, name, value)
 );
 
@@ -151,22 +154,49 @@ CREATE INDEX IF NOT EXISTS idempotency_reference_value ON idempotency_reference 
 
 -- Operators look at the last settlements.
 CREATE INDEX IF NOT EXISTS idempotency_settlement_lately ON idempotency_settlement (settled_at);
-INSERT INTO idempotency_intent (intent, idempotency_key, hash_version, command_hash, planned_at, begun_at, begun_by, ended_at) VALUES ('remittance/1', '0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c', '1', E'\\x0102030000000000000000000000000000000000000000000000000000000000', '2026-11-27 04:24:38.332335+00', '2026-11-27 04:24:38.332335+00', E'\\x335158365832455749374f5045334f54584e58565658454b4f32', NULL);
+
+-- For people: the records, and the steps, with words and timestamps. The library does not use these views.
+CREATE OR REPLACE VIEW idempotency_operation AS
+SELECT encode(r.id, 'hex') AS operation, r.method, r.route,
+    CASE r.recovery WHEN 1 THEN 'Rollback' WHEN 2 THEN 'Resume' ELSE 'Park' END AS recovery,
+    CASE
+        WHEN r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= c.now AND NOT r.timed THEN 'free'
+        WHEN r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= c.now) THEN 'unknown'
+        WHEN r.state = 1 AND r.lease_until <= c.now THEN 'half done'
+        WHEN r.state = 1 THEN 'running'
+        WHEN r.state = 2 AND r.expires_at > c.now THEN 'completed'
+        ELSE 'expired'
+    END AS state,
+    r.status, r.attempts, r.fence,
+    timestamptz 'epoch' + r.created_at * interval '1 microsecond' AS created_at,
+    timestamptz 'epoch' + r.lease_until * interval '1 microsecond' AS lease_until,
+    timestamptz 'epoch' + r.deadline_at * interval '1 microsecond' AS deadline_at,
+    timestamptz 'epoch' + r.expires_at * interval '1 microsecond' AS expires_at,
+    timestamptz 'epoch' + r.purge_at * interval '1 microsecond' AS purge_at
+FROM idempotency_record r, (SELECT CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint) AS now) c;
+
+CREATE OR REPLACE VIEW idempotency_operation_step AS
+SELECT encode(s.record_id, 'hex') AS operation, s.name,
+    CASE s.kind WHEN 1 THEN 'rows' ELSE 'provider' END AS kind,
+    CASE s.state WHEN 1 THEN 'started' ELSE 'finished' END AS state,
+    timestamptz 'epoch' + s.started_at * interval '1 microsecond' AS started_at,
+    timestamptz 'epoch' + s.finished_at * interval '1 microsecond' AS finished_at
+FROM idempotency_step s;
+INSERT INTO idempotency_intent (intent, idempotency_key, hash_version, command_hash, planned_at, begun_at, begun_by, ended_at) VALUES ('remittance/1', '0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c', '1', E'\\x0102030000000000000000000000000000000000000000000000000000000000', '1795898482740827', '1795898482740827', E'\\x44455044515052434655534c4654374f495558324a534e544a49', NULL);
 INSERT INTO idempotency_migration (name) VALUES ('0001_idempotency.up.sql');
-INSERT INTO idempotency_migration (name) VALUES ('0002_reference.up.sql');
-INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES ('1', '2026-11-24 03:24:38.301019+00', '2026-11-24 03:24:38.301019+00', '2026-12-27 03:24:38.301019+00', '0', '1', '1', '1', E'\\x804e5c75994c95614039b4f2ef65b6a5683dee90f9d43cb7a1f94e222c7148b8', E'\\xc984596859740cf90343ac28bcfeb04ab8e28bd92236e361e83e0f145939a719', E'\\x6523ada89431af462a9ce81299f2dce118161a075897e8c0', E'\\xcd6e1139ce08fb22320bd7ebf5f70687a0104ba7e0c796b21c55dac3bf46baa1', 'POST', '/v1/bookings', 'false', '', E'\\x0db5165399eece558c50f59b5ca18510', '2026-11-24 03:24:38.301019+00', '4', '201', '1', 'false', '2026-11-27 03:24:38.301019+00', '2026-12-27 03:24:38.301019+00', NULL, NULL);
-INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES ('1', '2026-11-27 04:24:38.312818+00', '2026-11-27 04:24:38.312818+00', '2026-11-30 04:24:38.312818+00', '0', '1', '1', '1', E'\\x11e4fa7dd6dc9d95970f8520d508c6fdb291df9bd22b9a8ba397f5fc772a27c2', E'\\xc984596859740cf90343ac28bcfeb04ab8e28bd92236e361e83e0f145939a719', E'\\x6523ada89431af462a9ce81299f2dce118161a075897e8c0', E'\\xcd6e1139ce08fb22320bd7ebf5f70687a0104ba7e0c796b21c55dac3bf46baa1', 'POST', '/v1/bookings', 'false', '', E'\\xd6517d7a519930273e5cce8b36438c29', '2026-11-27 04:24:38.312818+00', '2', '201', '1', 'false', '2026-11-30 04:24:38.312818+00', '2026-12-30 04:24:38.312818+00', E'\\x7b22436f6e74656e742d54797065223a5b226170706c69636174696f6e2f6a736f6e225d2c224c6f636174696f6e223a5b222f76312f626f6f6b696e67732f31225d7d', E'\\x7b226964223a20312c2022616d6f756e74223a202231322e3530227d0a');
-INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES ('1', '2026-11-27 04:24:38.314741+00', '2026-11-27 04:24:38.314741+00', '2026-11-30 04:24:38.314741+00', '0', '1', '1', '1', E'\\x9b01f4c1e18fc659bcbfe063ff21edb7f4c8f82a6c52dc27aa74a0658c9c4e44', E'\\xc984596859740cf90343ac28bcfeb04ab8e28bd92236e361e83e0f145939a719', E'\\x6523ada89431af462a9ce81299f2dce118161a075897e8c0', E'\\xcd6e1139ce08fb22320bd7ebf5f70687a0104ba7e0c796b21c55dac3bf46baa1', 'POST', '/v1/bookings', 'false', '', E'\\x8bcd8e5285cb8ec2ac203a6d624e45fb', '2026-11-27 04:24:38.314741+00', '2', '409', '1', 'false', '2026-11-30 04:24:38.314741+00', '2026-12-30 04:24:38.314741+00', E'\\x7b22436f6e74656e742d54797065223a5b22746578742f706c61696e3b20636861727365743d7574662d38225d7d', E'\\x6974277320676f6e653a20c39c5c203b202d2d20277827');
-INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES ('1', '2026-11-27 04:24:38.317122+00', '2026-11-27 04:25:38.317122+00', '2026-11-27 04:24:38.317122+00', '259260', '1', '2', '1', E'\\xf6823822aa607368036c2a918b12fda1472869f09f0ba6df631e98097ddedae4', E'\\xc984596859740cf90343ac28bcfeb04ab8e28bd92236e361e83e0f145939a719', E'\\x6523ada89431af462a9ce81299f2dce118161a075897e8c0', E'\\xcd6e1139ce08fb22320bd7ebf5f70687a0104ba7e0c796b21c55dac3bf46baa1', 'POST', '/v1/bookings', 'false', '', E'\\x85a3ddb4c32105f394db0d2a2fd8da93', '2026-11-27 04:25:08.317122+00', '2', '200', '1', 'false', '2026-11-30 04:24:38.319073+00', '2026-12-30 04:24:38.319073+00', E'\\x7b22436f6e74656e742d54797065223a5b226170706c69636174696f6e2f6f637465742d73747265616d225d7d', E'\\x000102fffe0a00');
-INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES ('1', '2026-11-27 04:24:38.320545+00', '2026-11-27 04:25:38.320545+00', '2026-11-27 04:24:38.320545+00', '259260', '1', '3', '1', E'\\x9ae36ae3c1d15d059789af58e5c0099784abda1a813f84bc5766fa29d4e606e2', E'\\xc984596859740cf90343ac28bcfeb04ab8e28bd92236e361e83e0f145939a719', E'\\x6523ada89431af462a9ce81299f2dce118161a075897e8c0', E'\\xcd6e1139ce08fb22320bd7ebf5f70687a0104ba7e0c796b21c55dac3bf46baa1', 'POST', '/v1/bookings', 'false', '', E'\\x3e15b91005aae67b1372884f17ebfb68', '2026-11-27 04:25:08.320545+00', '2', '202', '1', 'false', '2026-11-30 04:24:38.321299+00', '2026-12-30 04:24:38.321299+00', NULL, E'\\x7b7d');
-INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES ('1', '2026-11-27 04:24:38.322563+00', '2026-11-27 04:25:38.322563+00', '2026-11-27 04:24:38.322563+00', '259260', '1', '2', '1', E'\\xafde4cb30a3033d674573312ca851940a5e79421fb582baf78dea78ab1e5503d', E'\\xc984596859740cf90343ac28bcfeb04ab8e28bd92236e361e83e0f145939a719', E'\\x6523ada89431af462a9ce81299f2dce118161a075897e8c0', E'\\xcd6e1139ce08fb22320bd7ebf5f70687a0104ba7e0c796b21c55dac3bf46baa1', 'POST', '/v1/bookings', 'false', '', E'\\x18ae7099f40cf466cd0ba5db9394b3ae', '2026-11-27 04:24:38.323349+00', '1', '0', '1', 'false', NULL, NULL, NULL, NULL);
-INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES ('1', '2026-11-27 04:24:38.323884+00', '2026-11-27 04:25:38.323884+00', '2026-11-27 04:24:38.323884+00', NULL, '1', '3', '1', E'\\xe24be1b9cc2a0fee685f1a5458489e4f895ac873a4aa3d24509359704f26f406', E'\\xc984596859740cf90343ac28bcfeb04ab8e28bd92236e361e83e0f145939a719', E'\\x6523ada89431af462a9ce81299f2dce118161a075897e8c0', E'\\xcd6e1139ce08fb22320bd7ebf5f70687a0104ba7e0c796b21c55dac3bf46baa1', 'POST', '/v1/bookings', 'false', '', E'\\x81a87c88ed31155419ce93b44e7b36b1', '2026-11-27 04:25:08.323884+00', '3', '0', '1', 'false', NULL, NULL, NULL, NULL);
-INSERT INTO idempotency_setting (name, value) VALUES ('patrol/limit', '1795753468303757');
-INSERT INTO idempotency_setting (name, value) VALUES ('patrol/passed', '1795753468303757');
-INSERT INTO idempotency_setting (name, value) VALUES ('patrol/writers', '1795753468303757:');
+INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES ('1', '1795635682612598', '1795635682612598', '1798486882612598', '0', '1', '1', '1', E'\\x804e5c75994c95614039b4f2ef65b6a5683dee90f9d43cb7a1f94e222c7148b8', E'\\xc984596859740cf90343ac28bcfeb04ab8e28bd92236e361e83e0f145939a719', E'\\x6523ada89431af462a9ce81299f2dce118161a075897e8c0', E'\\xcd6e1139ce08fb22320bd7ebf5f70687a0104ba7e0c796b21c55dac3bf46baa1', 'POST', '/v1/bookings', 'false', '', E'\\xb808f1266e9d2ad8fa721d3e2a051cb7', '1795635682612598', '4', '201', '1', 'false', '1795894882612598', '1798486882612598', NULL, NULL);
+INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES ('1', '1795898482691967', '1795898482691967', '1796157682691967', '0', '1', '1', '1', E'\\x11e4fa7dd6dc9d95970f8520d508c6fdb291df9bd22b9a8ba397f5fc772a27c2', E'\\xc984596859740cf90343ac28bcfeb04ab8e28bd92236e361e83e0f145939a719', E'\\x6523ada89431af462a9ce81299f2dce118161a075897e8c0', E'\\xcd6e1139ce08fb22320bd7ebf5f70687a0104ba7e0c796b21c55dac3bf46baa1', 'POST', '/v1/bookings', 'false', '', E'\\xb297239da41cc58ecf7504075a8d2fc9', '1795898482691967', '2', '201', '1', 'false', '1796157682691967', '1798749682691967', E'\\x7b22436f6e74656e742d54797065223a5b226170706c69636174696f6e2f6a736f6e225d2c224c6f636174696f6e223a5b222f76312f626f6f6b696e67732f31225d7d', E'\\x7b226964223a20312c2022616d6f756e74223a202231322e3530227d0a');
+INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES ('1', '1795898482695504', '1795898482695504', '1796157682695504', '0', '1', '1', '1', E'\\x9b01f4c1e18fc659bcbfe063ff21edb7f4c8f82a6c52dc27aa74a0658c9c4e44', E'\\xc984596859740cf90343ac28bcfeb04ab8e28bd92236e361e83e0f145939a719', E'\\x6523ada89431af462a9ce81299f2dce118161a075897e8c0', E'\\xcd6e1139ce08fb22320bd7ebf5f70687a0104ba7e0c796b21c55dac3bf46baa1', 'POST', '/v1/bookings', 'false', '', E'\\x1eacacefe927c180e38e9172cd3681d7', '1795898482695504', '2', '409', '1', 'false', '1796157682695504', '1798749682695504', E'\\x7b22436f6e74656e742d54797065223a5b22746578742f706c61696e3b20636861727365743d7574662d38225d7d', E'\\x6974277320676f6e653a20c39c5c203b202d2d20277827');
+INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES ('1', '1795898482700273', '1795898542700273', '1795898482700273', '259260', '1', '2', '1', E'\\xf6823822aa607368036c2a918b12fda1472869f09f0ba6df631e98097ddedae4', E'\\xc984596859740cf90343ac28bcfeb04ab8e28bd92236e361e83e0f145939a719', E'\\x6523ada89431af462a9ce81299f2dce118161a075897e8c0', E'\\xcd6e1139ce08fb22320bd7ebf5f70687a0104ba7e0c796b21c55dac3bf46baa1', 'POST', '/v1/bookings', 'false', '', E'\\x52c8b50a3452103847c43b4cfe600ec4', '1795898512700273', '2', '200', '1', 'false', '1796157682708281', '1798749682708281', E'\\x7b22436f6e74656e742d54797065223a5b226170706c69636174696f6e2f6f637465742d73747265616d225d7d', E'\\x000102fffe0a00');
+INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES ('1', '1795898482710669', '1795898542710669', '1795898482710669', '259260', '1', '3', '1', E'\\x9ae36ae3c1d15d059789af58e5c0099784abda1a813f84bc5766fa29d4e606e2', E'\\xc984596859740cf90343ac28bcfeb04ab8e28bd92236e361e83e0f145939a719', E'\\x6523ada89431af462a9ce81299f2dce118161a075897e8c0', E'\\xcd6e1139ce08fb22320bd7ebf5f70687a0104ba7e0c796b21c55dac3bf46baa1', 'POST', '/v1/bookings', 'false', '', E'\\x04733f2706c077e1cf758964f5b14446', '1795898512710669', '2', '202', '1', 'false', '1796157682714370', '1798749682714370', NULL, E'\\x7b7d');
+INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES ('1', '1795898482719249', '1795898542719249', '1795898482719249', '259260', '1', '2', '1', E'\\xafde4cb30a3033d674573312ca851940a5e79421fb582baf78dea78ab1e5503d', E'\\xc984596859740cf90343ac28bcfeb04ab8e28bd92236e361e83e0f145939a719', E'\\x6523ada89431af462a9ce81299f2dce118161a075897e8c0', E'\\xcd6e1139ce08fb22320bd7ebf5f70687a0104ba7e0c796b21c55dac3bf46baa1', 'POST', '/v1/bookings', 'false', '', E'\\xe6789ddfcfa31478cfbd697fc0d1ada6', '1795898482720207', '1', '0', '1', 'false', NULL, NULL, NULL, NULL);
+INSERT INTO idempotency_record (fence, created_at, deadline_at, sweep_from, sweep_after, attempts, recovery, hash_version, id, scope, realm, command_hash, method, route, timed, traceparent, owner, lease_until, state, status, answer_encoding, partial, expires_at, purge_at, headers, body) VALUES ('1', '1795898482722049', '1795898542722049', '1795898482722049', NULL, '1', '3', '1', E'\\xe24be1b9cc2a0fee685f1a5458489e4f895ac873a4aa3d24509359704f26f406', E'\\xc984596859740cf90343ac28bcfeb04ab8e28bd92236e361e83e0f145939a719', E'\\x6523ada89431af462a9ce81299f2dce118161a075897e8c0', E'\\xcd6e1139ce08fb22320bd7ebf5f70687a0104ba7e0c796b21c55dac3bf46baa1', 'POST', '/v1/bookings', 'false', '', E'\\xc7e7847830ff492590dcbe5a1f5944a0', '1795898512722049', '3', '0', '1', 'false', NULL, NULL, NULL, NULL);
+INSERT INTO idempotency_setting (name, value) VALUES ('patrol/limit', '1795898472631941');
+INSERT INTO idempotency_setting (name, value) VALUES ('patrol/passed', '1795898472631941');
+INSERT INTO idempotency_setting (name, value) VALUES ('patrol/writers', '1795898472631941:');
 INSERT INTO idempotency_setting (name, value) VALUES ('scoping/', 'idem/1, tenant optional, client ignored');
-INSERT INTO idempotency_step (record_id, name, kind, state, fence, started_at, finished_at, encoding, result, derived) VALUES (E'\\xafde4cb30a3033d674573312ca851940a5e79421fb582baf78dea78ab1e5503d', 'reserve', '1', '2', '1', '2026-11-27 04:24:38.322733+00', '2026-11-27 04:24:38.322733+00', '1', E'\\x22726573657276656422', NULL);
-INSERT INTO idempotency_step (record_id, name, kind, state, fence, started_at, finished_at, encoding, result, derived) VALUES (E'\\xafde4cb30a3033d674573312ca851940a5e79421fb582baf78dea78ab1e5503d', 'refund', '2', '1', '1', '2026-11-27 04:24:38.322734+00', NULL, '1', NULL, NULL);
-INSERT INTO idempotency_step (record_id, name, kind, state, fence, started_at, finished_at, encoding, result, derived) VALUES (E'\\xf6823822aa607368036c2a918b12fda1472869f09f0ba6df631e98097ddedae4', 'reserve', '1', '2', '1', '2026-11-27 04:24:38.317356+00', '2026-11-27 04:24:38.317356+00', '1', E'\\x22726573657276656422', NULL);
-INSERT INTO idempotency_step (record_id, name, kind, state, fence, started_at, finished_at, encoding, result, derived) VALUES (E'\\xf6823822aa607368036c2a918b12fda1472869f09f0ba6df631e98097ddedae4', 'refund', '2', '2', '1', '2026-11-27 04:24:38.317357+00', '2026-11-27 04:24:38.319273+00', '1', E'\\x22726563656970742d3122', NULL);
-INSERT INTO processed_message (consumer_group, source, message_id, payload_hash, processed_at, published_at, expires_at) VALUES ('stock', 'payments', '3f8c', E'\\x522055bcc47ec4c33c7af9eb4be94d09680871370bad79fbd5569519641bd86f', '2026-11-27 04:24:38.328647+00', '2026-11-27 04:24:38.32532+00', '2026-12-27 04:24:38.328647+00');
+INSERT INTO idempotency_step (record_id, name, kind, state, fence, started_at, finished_at, encoding, result, derived) VALUES (E'\\xafde4cb30a3033d674573312ca851940a5e79421fb582baf78dea78ab1e5503d', 'reserve', '1', '2', '1', '1795898482719391', '1795898482719391', '1', E'\\x22726573657276656422', NULL);
+INSERT INTO idempotency_step (record_id, name, kind, state, fence, started_at, finished_at, encoding, result, derived) VALUES (E'\\xafde4cb30a3033d674573312ca851940a5e79421fb582baf78dea78ab1e5503d', 'refund', '2', '1', '1', '1795898482719392', NULL, '1', NULL, NULL);
+INSERT INTO idempotency_step (record_id, name, kind, state, fence, started_at, finished_at, encoding, result, derived) VALUES (E'\\xf6823822aa607368036c2a918b12fda1472869f09f0ba6df631e98097ddedae4', 'reserve', '1', '2', '1', '1795898482700598', '1795898482700598', '1', E'\\x22726573657276656422', NULL);
+INSERT INTO idempotency_step (record_id, name, kind, state, fence, started_at, finished_at, encoding, result, derived) VALUES (E'\\xf6823822aa607368036c2a918b12fda1472869f09f0ba6df631e98097ddedae4', 'refund', '2', '2', '1', '1795898482700599', '1795898482708508', '1', E'\\x22726563656970742d3122', NULL);
+INSERT INTO processed_message (consumer_group, source, message_id, payload_hash, processed_at, published_at, expires_at) VALUES ('stock', 'payments', '3f8c', E'\\x522055bcc47ec4c33c7af9eb4be94d09680871370bad79fbd5569519641bd86f', '1795898482733845', '1795898482730335', '1798490482733845');

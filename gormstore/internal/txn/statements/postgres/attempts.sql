@@ -4,9 +4,9 @@
 -- name: renew
 -- $4 lease.
 UPDATE :"schema".idempotency_record AS r SET lease_until = CASE
-	WHEN c.now + $4::bigint * interval '1 microsecond' < r.deadline_at THEN c.now + $4::bigint * interval '1 microsecond'
+	WHEN c.now + $4::bigint < r.deadline_at THEN c.now + $4::bigint
 	ELSE r.deadline_at END
-FROM (SELECT pg_catalog.clock_timestamp() AS now) c
+FROM (SELECT :now AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 
 -- name: complete
@@ -20,20 +20,20 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 -- statement_timestamp() is when the server got this statement. Unlike clock_timestamp() it stays the same in the statement,
 -- so that PostgreSQL puts it in the place of c.now, and has nothing to join. It returns the server, as claimKey does.
 UPDATE :"schema".idempotency_record AS r SET state = 2, status = $4::smallint, partial = $5::boolean, headers = $6::bytea,
-	body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint * interval '1 microsecond',
-	purge_at = greatest(c.now, r.created_at) + $9::bigint * interval '1 microsecond',
+	body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint,
+	purge_at = greatest(c.now, r.created_at) + $9::bigint,
 	sweep_after = CASE WHEN r.sweep_after <= $8::bigint / 800000
-			AND greatest(c.now, r.created_at) <= r.sweep_from + (r.sweep_after * 1000000::bigint - $8::bigint) * interval '1 microsecond'
+			AND greatest(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000::bigint - $8::bigint
 		THEN r.sweep_after ELSE 0 END,
 	sweep_from = CASE WHEN r.sweep_after <= $8::bigint / 800000
-			AND greatest(c.now, r.created_at) <= r.sweep_from + (r.sweep_after * 1000000::bigint - $8::bigint) * interval '1 microsecond'
-		THEN r.sweep_from ELSE greatest(c.now, r.created_at) + $8::bigint * interval '1 microsecond' END
-FROM (SELECT pg_catalog.statement_timestamp() AS now) c
+			AND greatest(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000::bigint - $8::bigint
+		THEN r.sweep_from ELSE greatest(c.now, r.created_at) + $8::bigint END
+FROM (SELECT :statement_now AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
 	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
 RETURNING pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN pg_catalog.pg_postmaster_start_time() END;
+		THEN :server_started END;
 
 -- name: recordAnswer
 -- The record of a Rollback attempt that has seen none, whole. It is the last statement before COMMIT, which may be on its way
@@ -50,17 +50,17 @@ INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recove
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
 	expires_at, purge_at, sweep_from, sweep_after)
 VALUES ($1, $2, $3, $4,
-	CAST(CASE WHEN pg_catalog.pg_backend_pid() = $20::integer AND pg_catalog.transaction_timestamp() = $21::timestamptz
+	CAST(CASE WHEN pg_catalog.pg_backend_pid() = $20::integer AND :transaction_now = $21::bigint
 			AND (pg_catalog.current_setting('synchronous_commit') = $22::text
 				OR pg_catalog.set_config('synchronous_commit', $22::text, true) <> '')
 		THEN '2' ELSE 'not ours' END AS integer)
-	/ CASE WHEN pg_catalog.statement_timestamp() >= timestamptz 'epoch' + $13::bigint * interval '1 microsecond'
+	/ CASE WHEN :statement_now >= $13::bigint
 		THEN 1 ELSE 0 END,
 	$5, $6, $7, $8, $9, $10, $11, $12,
-	pg_catalog.statement_timestamp(), pg_catalog.statement_timestamp(), pg_catalog.statement_timestamp(), $14, $15, $16, $17,
-	pg_catalog.statement_timestamp() + $18::bigint * interval '1 microsecond',
-	pg_catalog.statement_timestamp() + $19::bigint * interval '1 microsecond',
-	pg_catalog.statement_timestamp() + $18::bigint * interval '1 microsecond', 0)
+	:statement_now, :statement_now, :statement_now, $14, $15, $16, $17,
+	:statement_now + $18::bigint,
+	:statement_now + $19::bigint,
+	:statement_now + $18::bigint, 0)
 RETURNING state
 )
 SELECT 1 / pg_catalog.count(*) FROM recorded;
@@ -72,9 +72,9 @@ SELECT 1 / pg_catalog.count(*) FROM recorded;
 -- In another transaction, or where the lock is taken, it fails with 22P02. Where a record stands in the way, or the clock has
 -- gone back, with 22012. A free record gives way if it is the one that was seen; the sweep may have dropped it since.
 WITH c AS MATERIALIZED (
-	SELECT pg_catalog.clock_timestamp() AS now,
+	SELECT :now AS now,
 		CASE WHEN $20::integer IS NULL THEN pg_catalog.pg_try_advisory_xact_lock($24::bigint)
-			ELSE pg_catalog.pg_backend_pid() = $20::integer AND pg_catalog.transaction_timestamp() = $21::timestamptz END AS ours,
+			ELSE pg_catalog.pg_backend_pid() = $20::integer AND :transaction_now = $21::bigint END AS ours,
 		CASE WHEN pg_catalog.current_setting('synchronous_commit') = coalesce($22::text, 'on') THEN true
 			WHEN $22::text IS NULL AND pg_catalog.current_setting('synchronous_commit') <> 'off' THEN true
 			ELSE pg_catalog.set_config('synchronous_commit', coalesce($22::text, 'on'), true) <> '' END AS durably
@@ -84,9 +84,9 @@ WITH c AS MATERIALIZED (
 		expires_at, purge_at, sweep_from, sweep_after)
 	SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 2, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
 		$10::bytea, $11::boolean, $12::text, c.now, c.now, c.now, $14::smallint, $15::boolean, $16::bytea, $17::bytea,
-		c.now + $18::bigint * interval '1 microsecond', c.now + $19::bigint * interval '1 microsecond',
-		c.now + $18::bigint * interval '1 microsecond', 0
-	FROM c WHERE c.ours AND c.durably AND c.now >= timestamptz 'epoch' + $13::bigint * interval '1 microsecond'
+		c.now + $18::bigint, c.now + $19::bigint,
+		c.now + $18::bigint, 0
+	FROM c WHERE c.ours AND c.durably AND c.now >= $13::bigint
 	ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
 		state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
 		hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
@@ -95,7 +95,7 @@ WITH c AS MATERIALIZED (
 		partial = excluded.partial, answer_encoding = 1, headers = excluded.headers, body = excluded.body,
 		expires_at = excluded.expires_at, purge_at = excluded.purge_at, sweep_from = excluded.sweep_from, sweep_after = 0
 	WHERE r.fence = $23::bigint
-		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed)
+		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed)
 	RETURNING r.id
 )
 SELECT CAST(CASE WHEN c.ours THEN '1' ELSE 'not ours' END AS integer) / (SELECT pg_catalog.count(*) FROM recorded) FROM c;
@@ -108,20 +108,20 @@ SELECT CAST(CASE WHEN c.ours THEN '1' ELSE 'not ours' END AS integer) / (SELECT 
 -- $1 to $12 as in recordAnswer, $13 lease, $14 deadline, $15 and $16 the clock's window, $17 to $19 the transaction that was
 -- begun (see mark.go), $20 the fence of the free record that was seen (0: there was none), $21 as $18 of claimKey.
 WITH c AS MATERIALIZED (
-	SELECT n.now, pg_catalog.pg_backend_pid() = $17::integer AND pg_catalog.transaction_timestamp() = $18::timestamptz AS ours,
-		n.now BETWEEN timestamptz 'epoch' + $15::bigint * interval '1 microsecond'
-			AND timestamptz 'epoch' + $16::bigint * interval '1 microsecond' AS trusted,
+	SELECT n.now, pg_catalog.pg_backend_pid() = $17::integer AND :transaction_now = $18::bigint AS ours,
+		n.now BETWEEN $15::bigint
+			AND $16::bigint AS trusted,
 		pg_catalog.current_setting('synchronous_commit') = $19::text
 			OR pg_catalog.set_config('synchronous_commit', $19::text, true) <> '' AS durably
-	FROM (SELECT pg_catalog.clock_timestamp() AS now) n
+	FROM (SELECT :now AS now) n
 ), recorded AS (
 	INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 		command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
 	SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 1, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
 		$10::bytea, $11::boolean, $12::text, c.now,
-		c.now + least($13::bigint, $14::bigint) * interval '1 microsecond', c.now + $14::bigint * interval '1 microsecond', c.now,
-		CASE WHEN c.now > timestamptz 'epoch' + coalesce((SELECT CAST(p.value AS bigint)
-			FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0) * interval '1 microsecond'
+		c.now + least($13::bigint, $14::bigint), c.now + $14::bigint, c.now,
+		CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint)
+			FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
 			THEN $21::integer END
 	FROM c WHERE c.ours AND c.durably AND c.trusted
 	ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
@@ -132,7 +132,7 @@ WITH c AS MATERIALIZED (
 		answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
 		sweep_from = excluded.sweep_from, sweep_after = excluded.sweep_after
 	WHERE r.fence = $20::bigint
-		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed)
+		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed)
 	RETURNING r.id
 )
 SELECT CAST(CASE WHEN NOT c.ours THEN 'not ours' WHEN NOT c.trusted THEN '9999999999' ELSE '1' END AS integer)
@@ -146,15 +146,15 @@ SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1 AND r.owner = $2 AN
 -- Renews the lease with a segment of a Resume attempt, and proves that the attempt owns its record. It fails as recordRunning
 -- does. $4 lease, $5 and $6 the clock's window, $7 to $9 the transaction that was begun.
 WITH c AS MATERIALIZED (
-	SELECT n.now, pg_catalog.pg_backend_pid() = $7::integer AND pg_catalog.transaction_timestamp() = $8::timestamptz AS ours,
-		n.now BETWEEN timestamptz 'epoch' + $5::bigint * interval '1 microsecond'
-			AND timestamptz 'epoch' + $6::bigint * interval '1 microsecond' AS trusted,
+	SELECT n.now, pg_catalog.pg_backend_pid() = $7::integer AND :transaction_now = $8::bigint AS ours,
+		n.now BETWEEN $5::bigint
+			AND $6::bigint AS trusted,
 		pg_catalog.current_setting('synchronous_commit') = $9::text
 			OR pg_catalog.set_config('synchronous_commit', $9::text, true) <> '' AS durably
-	FROM (SELECT pg_catalog.clock_timestamp() AS now) n
+	FROM (SELECT :now AS now) n
 ), own AS (
 	UPDATE :"schema".idempotency_record AS r
-	SET lease_until = least(c.now + $4::bigint * interval '1 microsecond', r.deadline_at)
+	SET lease_until = least(c.now + $4::bigint, r.deadline_at)
 	FROM c
 	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1 AND c.ours AND c.durably AND c.trusted
 	RETURNING r.id
@@ -166,20 +166,20 @@ SELECT CAST(CASE WHEN NOT c.ours THEN 'not ours' WHEN NOT c.trusted THEN '999999
 -- complete with the last segment of a Resume attempt, $1 to $9 as there. It fails as recordRunning does; $10 to $12 the
 -- transaction that was begun.
 WITH c AS MATERIALIZED (
-	SELECT pg_catalog.statement_timestamp() AS now,
-		pg_catalog.pg_backend_pid() = $10::integer AND pg_catalog.transaction_timestamp() = $11::timestamptz AS ours,
+	SELECT :statement_now AS now,
+		pg_catalog.pg_backend_pid() = $10::integer AND :transaction_now = $11::bigint AS ours,
 		pg_catalog.current_setting('synchronous_commit') = $12::text
 			OR pg_catalog.set_config('synchronous_commit', $12::text, true) <> '' AS durably
 ), own AS (
 	UPDATE :"schema".idempotency_record AS r SET state = 2, status = $4::smallint, partial = $5::boolean, headers = $6::bytea,
-		body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint * interval '1 microsecond',
-		purge_at = greatest(c.now, r.created_at) + $9::bigint * interval '1 microsecond',
+		body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint,
+		purge_at = greatest(c.now, r.created_at) + $9::bigint,
 		sweep_after = CASE WHEN r.sweep_after <= $8::bigint / 800000
-				AND greatest(c.now, r.created_at) <= r.sweep_from + (r.sweep_after * 1000000::bigint - $8::bigint) * interval '1 microsecond'
+				AND greatest(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000::bigint - $8::bigint
 			THEN r.sweep_after ELSE 0 END,
 		sweep_from = CASE WHEN r.sweep_after <= $8::bigint / 800000
-				AND greatest(c.now, r.created_at) <= r.sweep_from + (r.sweep_after * 1000000::bigint - $8::bigint) * interval '1 microsecond'
-			THEN r.sweep_from ELSE greatest(c.now, r.created_at) + $8::bigint * interval '1 microsecond' END
+				AND greatest(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000::bigint - $8::bigint
+			THEN r.sweep_from ELSE greatest(c.now, r.created_at) + $8::bigint END
 	FROM c
 	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3) AND c.ours AND c.durably
 	RETURNING r.id
@@ -191,14 +191,14 @@ SELECT CAST(CASE WHEN c.ours THEN '1' ELSE 'not ours' END AS integer) / (SELECT 
 -- as in recordAnswer, $13 lock, $14 what is left of the deadline. It returns whether the lock was there, and whether the
 -- record is written, now or before. Another attempt's record stays.
 WITH c AS MATERIALIZED (
-	SELECT pg_catalog.clock_timestamp() AS now, pg_catalog.pg_try_advisory_xact_lock($13::bigint) AS lock,
+	SELECT :now AS now, pg_catalog.pg_try_advisory_xact_lock($13::bigint) AS lock,
 		CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 			THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END AS durably
 ), lost AS (
 	INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 		command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
 	SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 3, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
-		$10::bytea, $11::boolean, $12::text, c.now, c.now, c.now + $14::bigint * interval '1 microsecond', c.now, NULL
+		$10::bytea, $11::boolean, $12::text, c.now, c.now, c.now + $14::bigint, c.now, NULL
 	FROM c WHERE c.lock AND c.durably
 	ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner,
 		fence = CASE WHEN r.owner = excluded.owner THEN r.fence ELSE greatest(r.fence + 1, excluded.fence) END,
@@ -209,7 +209,7 @@ WITH c AS MATERIALIZED (
 		answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
 		sweep_from = excluded.sweep_from, sweep_after = NULL
 	WHERE r.owner = excluded.owner AND r.state = 3
-		OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed
+		OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed
 	RETURNING r.id
 )
 SELECT c.lock, EXISTS (SELECT 1 FROM lost) FROM c;
@@ -218,7 +218,7 @@ SELECT c.lock, EXISTS (SELECT 1 FROM lost) FROM c;
 -- The first statement of a segment's or a message's transaction: it guards the transaction (see serverguard.go), and returns
 -- its mark (see mark.go). $1 how long the server lets it do nothing, in milliseconds, $2 whether the server can look after its
 -- client, $3 a lock that it then waits for, or NULL. concat runs all that it is given; || may run nothing where one is NULL.
-SELECT pg_catalog.pg_backend_pid(), pg_catalog.transaction_timestamp(),
+SELECT pg_catalog.pg_backend_pid(), :transaction_now,
 	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
 		ELSE pg_catalog.current_setting('synchronous_commit') END,
 	pg_catalog.current_setting('transaction_isolation'),
@@ -237,7 +237,7 @@ SELECT pg_catalog.pg_backend_pid(), pg_catalog.transaction_timestamp(),
 -- name: asBegun
 -- Fails with 22P02 unless this is the transaction that was begun, and makes it commit as it would have at its begin: $1 to $3
 -- are its mark.
-SELECT CAST(CASE WHEN pg_catalog.pg_backend_pid() = $1::integer AND pg_catalog.transaction_timestamp() = $2::timestamptz
+SELECT CAST(CASE WHEN pg_catalog.pg_backend_pid() = $1::integer AND :transaction_now = $2::bigint
 		AND (pg_catalog.current_setting('synchronous_commit') = $3::text
 			OR pg_catalog.set_config('synchronous_commit', $3::text, true) <> '')
 	THEN '1' ELSE 'not ours' END AS integer);
@@ -262,9 +262,9 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
 -- name: release
 -- Frees the key. It keeps the row, so that the fence goes on rising; the sweep drops the row after $4.
 UPDATE :"schema".idempotency_record AS r SET state = 5,
-	purge_at = c.now + $4::bigint * interval '1 microsecond',
-	sweep_after = 0, sweep_from = c.now + $4::bigint * interval '1 microsecond'
-FROM (SELECT pg_catalog.clock_timestamp() AS now) c
+	purge_at = c.now + $4::bigint,
+	sweep_after = 0, sweep_from = c.now + $4::bigint
+FROM (SELECT :now AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 
 -- name: releaseOwner
@@ -273,10 +273,10 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 -- one was, however often this is sent: with 1 attempt the next claim would be a first one, and run its steps again.
 UPDATE :"schema".idempotency_record AS r SET
 	state = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN 1 ELSE 5 END, attempts = greatest(r.attempts - 1, 1),
-	lease_until = c.now, purge_at = c.now + $3::bigint * interval '1 microsecond',
+	lease_until = c.now, purge_at = c.now + $3::bigint,
 	sweep_after = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN NULL ELSE 0 END,
-	sweep_from = c.now + $3::bigint * interval '1 microsecond'
-FROM (SELECT pg_catalog.clock_timestamp() AS now) c
+	sweep_from = c.now + $3::bigint
+FROM (SELECT :now AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.state = 1;
 
 -- name: keepOut
@@ -286,21 +286,21 @@ WHERE r.id = $1 AND r.owner = $2 AND r.state = 1;
 INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, purge_at, realm, sweep_after, sweep_from)
 SELECT $1::bytea, $4::bytea, $2::bytea, 1, 5, 3, '', '', 1, $4::bytea, c.now, c.now, c.now,
-	c.now + $3::bigint * interval '1 microsecond', $5::bytea, 0, c.now + $3::bigint * interval '1 microsecond'
-FROM (SELECT pg_catalog.clock_timestamp() AS now) c
+	c.now + $3::bigint, $5::bytea, 0, c.now + $3::bigint
+FROM (SELECT :now AS now) c
 WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 	THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
 ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
 	purge_at = CASE WHEN r.state = 5 THEN excluded.purge_at ELSE r.purge_at END,
 	sweep_after = CASE WHEN r.state = 5 THEN 0 ELSE r.sweep_after END,
 	sweep_from = CASE WHEN r.state = 5 THEN excluded.sweep_from ELSE r.sweep_from END
-WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed;
+WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed;
 
 -- name: confirm
 -- Returns when the synchronous standby, if there is one, has everything that can be seen on this server: COMMIT waits for a
 -- message without text, and for everything before it. It changes nothing and asks for no right. $1 is when the server was
 -- started that was read from, or NULL: on another server it does nothing, and is false. Behind it is the backend.
-SELECT CASE WHEN pg_catalog.pg_postmaster_start_time() <> $1::timestamptz THEN false
+SELECT CASE WHEN :server_started <> $1::bigint THEN false
 	WHEN pg_catalog.current_setting('synchronous_standby_names', true) = '' THEN true
 	ELSE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 			THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END

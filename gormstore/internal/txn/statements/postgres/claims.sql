@@ -27,7 +27,7 @@ WITH there AS MATERIALIZED (
 		r.body, r.attempts, r.timed, r.traceparent
 	FROM :"schema".idempotency_record r WHERE r.id = $1
 ), c AS MATERIALIZED (
-	SELECT pg_catalog.clock_timestamp() AS now,
+	SELECT :now AS now,
 		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($19::bigint) END AS lock,
 		CASE WHEN $15::text <> '' THEN (SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f
 			WHERE f.name = $15::text) END AS floor,
@@ -37,20 +37,20 @@ WITH there AS MATERIALIZED (
 	INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 		command_hash, created_at, lease_until, deadline_at, realm, timed, sweep_from, sweep_after, traceparent)
 	SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, c.now,
-		c.now + $9::bigint * interval '1 microsecond', c.now + $10::bigint * interval '1 microsecond', $11::bytea,
+		c.now + $9::bigint, c.now + $10::bigint, $11::bytea,
 		$17::boolean, c.now,
-		CASE WHEN c.now > timestamptz 'epoch' + coalesce((SELECT CAST(p.value AS bigint)
-			FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0) * interval '1 microsecond'
+		CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint)
+			FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
 			THEN $18::integer END, $20::text
-	FROM c WHERE c.lock AND c.now >= timestamptz 'epoch' + $12::bigint * interval '1 microsecond'
+	FROM c WHERE c.lock AND c.now >= $12::bigint
 		AND ($15::text = '' OR $16::bigint > coalesce(c.floor, -1)
-			AND c.now >= timestamptz 'epoch' + $13::bigint * interval '1 microsecond'
-			AND c.now <= timestamptz 'epoch' + $14::bigint * interval '1 microsecond')
+			AND c.now >= $13::bigint
+			AND c.now <= $14::bigint)
 	ON CONFLICT (id) DO NOTHING RETURNING id
 )
 SELECT c.lock, won.id IS NOT NULL, c.now, c.floor,
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN pg_catalog.pg_postmaster_start_time() END,
+		THEN :server_started END,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
 	r.body, r.attempts, r.timed, r.traceparent
@@ -66,11 +66,11 @@ FROM c LEFT JOIN won ON true LEFT JOIN there r ON true;
 -- The next statement is lookFirst. It sees what was committed before the lock was taken, because it has a snapshot of its own
 -- (READ COMMITTED).
 SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1
-		AND NOT (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed))
+		AND NOT (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed))
 		THEN pg_catalog.pg_try_advisory_xact_lock($2::bigint) END,
-	CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN pg_catalog.clock_timestamp() END,
+	CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN :now END,
 	CASE WHEN $5::text <> '' THEN (SELECT f.value FROM :"schema".idempotency_setting f WHERE f.name = $5::text) END,
-	pg_catalog.pg_backend_pid(), pg_catalog.transaction_timestamp(),
+	pg_catalog.pg_backend_pid(), :transaction_now,
 	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
 		ELSE pg_catalog.current_setting('synchronous_commit') END,
 	pg_catalog.current_setting('transaction_isolation'),
@@ -91,24 +91,24 @@ SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE 
 INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, realm, timed, sweep_from, sweep_after, traceparent)
 SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, c.now,
-	c.now + $9::bigint * interval '1 microsecond', c.now + $10::bigint * interval '1 microsecond', $11::bytea,
+	c.now + $9::bigint, c.now + $10::bigint, $11::bytea,
 	$17::boolean, c.now,
-	CASE WHEN c.now > timestamptz 'epoch' + coalesce((SELECT CAST(p.value AS bigint)
-		FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0) * interval '1 microsecond'
+	CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint)
+		FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
 		THEN $18::integer END, $20::text
-FROM (SELECT pg_catalog.clock_timestamp() AS now) c
+FROM (SELECT :now AS now) c
 WHERE CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1)
 		THEN pg_catalog.pg_try_advisory_xact_lock($19::bigint) END
-	AND c.now >= timestamptz 'epoch' + $12::bigint * interval '1 microsecond'
+	AND c.now >= $12::bigint
 	AND ($15::text = '' OR $16::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f
 			WHERE f.name = $15::text), -1)
-		AND c.now >= timestamptz 'epoch' + $13::bigint * interval '1 microsecond'
-		AND c.now <= timestamptz 'epoch' + $14::bigint * interval '1 microsecond')
+		AND c.now >= $13::bigint
+		AND c.now <= $14::bigint)
 	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
 ON CONFLICT (id) DO NOTHING RETURNING created_at,
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN pg_catalog.pg_postmaster_start_time() END;
+		THEN :server_started END;
 
 -- name: takeOver
 -- Gives a record to a new attempt, as the record was seen: free where $21 is true, else a Resume attempt whose lease has run
@@ -125,29 +125,29 @@ WITH l AS MATERIALIZED (
 		recovery = $4::smallint, method = $5, route = $6, hash_version = $7::smallint, command_hash = $8,
 		created_at = CASE WHEN r.state = 1 THEN r.created_at ELSE c.now END,
 		attempts = CASE WHEN r.state = 1 THEN r.attempts + 1 ELSE 1 END,
-		lease_until = c.now + $9::bigint * interval '1 microsecond',
-		deadline_at = c.now + $10::bigint * interval '1 microsecond',
+		lease_until = c.now + $9::bigint,
+		deadline_at = c.now + $10::bigint,
 		expires_at = NULL, purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL,
 		traceparent = $23::text, timed = r.timed OR $17::boolean AND r.state <> 1,
 		sweep_from = CASE WHEN r.state = 1 THEN r.sweep_from ELSE c.now END,
-		sweep_after = CASE WHEN r.state <> 1 AND c.now > timestamptz 'epoch' + coalesce((SELECT CAST(p.value AS bigint)
-			FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0) * interval '1 microsecond'
+		sweep_after = CASE WHEN r.state <> 1 AND c.now > coalesce((SELECT CAST(p.value AS bigint)
+			FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
 			THEN $18::integer END
-	FROM (SELECT pg_catalog.clock_timestamp() AS now) c
+	FROM (SELECT :now AS now) c
 	WHERE r.id = $1 AND r.fence = $19::bigint
-		AND c.now >= timestamptz 'epoch' + $12::bigint * interval '1 microsecond'
-		AND (r.state = 5 OR c.now <= timestamptz 'epoch' + $20::bigint * interval '1 microsecond')
+		AND c.now >= $12::bigint
+		AND (r.state = 5 OR c.now <= $20::bigint)
 		AND (r.state = 1 OR $15::text = ''
 			OR $16::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f
 				WHERE f.name = $15::text), -1)
-			AND c.now >= timestamptz 'epoch' + $13::bigint * interval '1 microsecond'
-			AND c.now <= timestamptz 'epoch' + $14::bigint * interval '1 microsecond')
+			AND c.now >= $13::bigint
+			AND c.now <= $14::bigint)
 		AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 			THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
 		AND CASE WHEN $21::boolean THEN
-			r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed
+			r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed
 		ELSE
-			r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp()
+			r.state = 1 AND r.recovery = 2 AND r.lease_until <= :now
 			AND $4::smallint = 2 AND r.hash_version = $7::smallint AND r.command_hash = $8::bytea
 		END
 		AND (SELECT l.lock FROM l)
@@ -155,15 +155,15 @@ WITH l AS MATERIALIZED (
 )
 SELECT l.lock, won.fence, won.attempts, won.created_at, won.now,
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN pg_catalog.pg_postmaster_start_time() END
+		THEN :server_started END
 FROM l LEFT JOIN won ON true;
 
 -- name: lookFirst
 -- Reads the record of a key that was seen before, or whose lock was tried; $1 id. Where nothing may be written, on a standby for instance, the clock
 -- is NULL, and the record does not count: a claim fails there. In the WHERE this would be one more node of the plan.
-SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN pg_catalog.clock_timestamp() END,
+SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN :now END,
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN pg_catalog.pg_postmaster_start_time() END,
+		THEN :server_started END,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
 	r.body, r.attempts, r.timed, r.traceparent
@@ -171,13 +171,13 @@ FROM :"schema".idempotency_record r WHERE r.id = $1;
 
 -- name: lookAnswer
 -- lookFirst for an answer that can be replayed, with the columns that a replay needs.
-SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN pg_catalog.clock_timestamp() END,
+SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN :now END,
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN pg_catalog.pg_postmaster_start_time() END,
+		THEN :server_started END,
 	r.owner, r.fence, r.recovery, r.hash_version, r.command_hash, r.expires_at, r.purge_at, r.status, r.partial, r.headers,
 	r.body, r.traceparent
 FROM :"schema".idempotency_record r
-WHERE r.id = $1 AND r.state = 2 AND r.answer_encoding = 1 AND r.expires_at > pg_catalog.clock_timestamp();
+WHERE r.id = $1 AND r.state = 2 AND r.answer_encoding = 1 AND r.expires_at > :now;
 
 -- name: look
 -- Reads a record, or else says whether somebody holds its lock ($2 and $3, its halves): both as they are at the snapshot of
@@ -187,9 +187,9 @@ SELECT CASE WHEN r.id IS NULL AND pg_catalog.current_setting('transaction_read_o
 		THEN EXISTS (SELECT 1 FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
 			AND l.classid = $2::bigint::oid AND l.objid = $3::bigint::oid AND l.database = (SELECT d.oid
 				FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())) END,
-	pg_catalog.clock_timestamp(),
+	:now,
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN pg_catalog.pg_postmaster_start_time() END,
+		THEN :server_started END,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
 	r.body, r.attempts, r.timed, r.traceparent
@@ -207,7 +207,7 @@ SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory'
 -- Takes the record's advisory lock ($1) if nobody holds it. Then when the server was started (NULL without a synchronous
 -- standby).
 SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint),
-	CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> '' THEN pg_catalog.pg_postmaster_start_time() END;
+	CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> '' THEN :server_started END;
 
 -- name: waitLock
 -- Waits for the record's advisory lock ($1).
@@ -225,9 +225,9 @@ INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, r
 	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm,
 	timed, sweep_after, sweep_from)
 SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, $5::smallint, $6::smallint, $7::text, $8::text, $9::smallint,
-	$10::bytea, $11::timestamptz, $12::timestamptz, $13::timestamptz, $14::timestamptz, $15::timestamptz, $16::smallint,
+	$10::bytea, $11::bigint, $12::bigint, $13::bigint, $14::bigint, $15::bigint, $16::smallint,
 	$17::boolean, $18::bytea, $19::bytea, $20::bytea, $21::boolean,
-	$22::integer, $23::timestamptz
+	$22::integer, $23::bigint
 FROM l WHERE l.lock
 ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, owner = excluded.owner, fence = r.fence + 1,
 	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
@@ -236,5 +236,5 @@ ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, o
 	purge_at = excluded.purge_at, status = excluded.status, partial = excluded.partial, answer_encoding = 1,
 	headers = excluded.headers, body = excluded.body, traceparent = '', timed = r.timed OR excluded.timed,
 	sweep_after = excluded.sweep_after, sweep_from = excluded.sweep_from
-WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed
+WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed
 RETURNING fence;

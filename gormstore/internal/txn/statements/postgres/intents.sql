@@ -8,11 +8,11 @@
 INSERT INTO :"schema".idempotency_intent AS i
 	(intent, idempotency_key, hash_version, command_hash, planned_at, begun_at, begun_by)
 SELECT $1::text, $2::text, $3::smallint, $4::bytea, c.now, CASE WHEN $3::smallint IS NOT NULL THEN c.now END, $5::bytea
-FROM (SELECT pg_catalog.clock_timestamp() AS now) c
+FROM (SELECT :now AS now) c
 WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 	THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
-	AND c.now >= timestamptz 'epoch' + $6::bigint * interval '1 microsecond'
-	AND c.now <= timestamptz 'epoch' + $7::bigint * interval '1 microsecond'
+	AND c.now >= $6::bigint
+	AND c.now <= $7::bigint
 ON CONFLICT (intent) DO UPDATE SET
 	hash_version = coalesce(i.hash_version, excluded.hash_version),
 	command_hash = coalesce(i.command_hash, excluded.command_hash),
@@ -22,28 +22,28 @@ ON CONFLICT (intent) DO UPDATE SET
 		WHEN i.begun_by IS NULL OR i.begun_by = excluded.begun_by THEN excluded.begun_by
 		ELSE ''::bytea END
 RETURNING intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL,
-	pg_catalog.clock_timestamp(),
+	:now,
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN pg_catalog.pg_postmaster_start_time() END;
+		THEN :server_started END;
 
 -- name: findIntent
 SELECT intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL,
-	pg_catalog.clock_timestamp()
+	:now
 FROM :"schema".idempotency_intent i WHERE i.intent = $1::text;
 
 -- name: endIntent
 -- Ends an intent, in the clock's window of $2 and $3: by a clock that is behind, the next sweep would drop it. An end is never
 -- before the begin.
 UPDATE :"schema".idempotency_intent AS i SET ended_at = greatest(c.now, i.planned_at, i.begun_at)
-FROM (SELECT pg_catalog.clock_timestamp() AS now) c
+FROM (SELECT :now AS now) c
 WHERE i.intent = $1::text AND i.ended_at IS NULL
-	AND c.now >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond'
-	AND c.now <= timestamptz 'epoch' + $3::bigint * interval '1 microsecond';
+	AND c.now >= $2::bigint
+	AND c.now <= $3::bigint;
 
 -- name: pendingIntents
 -- A page of at most $2 intents behind the one that is named $1.
 SELECT intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL,
-	pg_catalog.clock_timestamp()
+	:now
 FROM :"schema".idempotency_intent i
 WHERE i.ended_at IS NULL AND i.intent > $1::text ORDER BY i.intent LIMIT $2;
 
@@ -51,25 +51,25 @@ WHERE i.ended_at IS NULL AND i.intent > $1::text ORDER BY i.intent LIMIT $2;
 -- Drops at most $1 intents that ended longer than $4 ago, in the clock's window of $2 and $3.
 DELETE FROM :"schema".idempotency_intent AS i WHERE i.intent IN (
 	SELECT e.intent FROM :"schema".idempotency_intent e
-	WHERE e.ended_at <= pg_catalog.clock_timestamp() - $4::bigint * interval '1 microsecond'
-		AND pg_catalog.clock_timestamp() >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond'
-		AND pg_catalog.clock_timestamp() <= timestamptz 'epoch' + $3::bigint * interval '1 microsecond'
+	WHERE e.ended_at <= :now - $4::bigint
+		AND :now >= $2::bigint
+		AND :now <= $3::bigint
 	ORDER BY e.ended_at LIMIT $1 FOR UPDATE SKIP LOCKED
 );
 
 -- name: whichDatabase
 -- Tells databases of all servers apart, copies of each other included: a running server by its start and its port, and the
 -- database in it. It names no file, and needs no right.
-SELECT (extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint::text || ' ' ||
+SELECT CAST(:server_started AS text) || ' ' ||
 	pg_catalog.current_setting('port') || ' ' || d.oid::text
 FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database();
 
 -- name: planIntent
 -- $2 intent, $3 key. It changes nothing in another database than $1: see whichDatabase.
 INSERT INTO :"schema".idempotency_intent (intent, idempotency_key, planned_at)
-SELECT $2::text, $3::text, pg_catalog.clock_timestamp()
+SELECT $2::text, $3::text, :now
 WHERE $1::text = (
-	SELECT (extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint::text || ' ' ||
+	SELECT CAST(:server_started AS text) || ' ' ||
 		pg_catalog.current_setting('port') || ' ' || d.oid::text
 	FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()
 )
@@ -78,12 +78,12 @@ ON CONFLICT (intent) DO NOTHING;
 -- name: doneIntent
 -- endIntent for $2, in the clock's window of $3 and $4. It changes nothing in another database than $1: see whichDatabase.
 UPDATE :"schema".idempotency_intent AS i SET ended_at = greatest(c.now, i.planned_at, i.begun_at)
-FROM (SELECT pg_catalog.clock_timestamp() AS now) c
+FROM (SELECT :now AS now) c
 WHERE $1::text = (
-	SELECT (extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint::text || ' ' ||
+	SELECT CAST(:server_started AS text) || ' ' ||
 		pg_catalog.current_setting('port') || ' ' || d.oid::text
 	FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()
 )
 AND i.intent = $2::text AND i.ended_at IS NULL
-	AND c.now >= timestamptz 'epoch' + $3::bigint * interval '1 microsecond'
-	AND c.now <= timestamptz 'epoch' + $4::bigint * interval '1 microsecond';
+	AND c.now >= $3::bigint
+	AND c.now <= $4::bigint;

@@ -19,17 +19,17 @@ WITH there AS MATERIALIZED (
 	SELECT m.payload_hash FROM :"schema".processed_message m
 	WHERE m.consumer_group = $1::text AND m.source = $2::text AND m.message_id = $3::text
 ), c AS MATERIALIZED (
-	SELECT pg_catalog.clock_timestamp() AS now,
+	SELECT :now AS now,
 		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($7::bigint) END AS lock
 ), message AS MATERIALIZED (
-	SELECT c.now, c.lock, timestamptz 'epoch' + $5::bigint * interval '1 microsecond' AS published,
-		$6::bigint * interval '1 microsecond' AS keep,
-		coalesce(timestamptz 'epoch' + $5::bigint * interval '1 microsecond', c.now)
-			+ $6::bigint * interval '1 microsecond' <= c.now
+	SELECT c.now, c.lock, $5::bigint AS published,
+		$6::bigint AS keep,
+		coalesce($5::bigint, c.now)
+			+ $6::bigint <= c.now
 		OR EXISTS (SELECT 1 FROM :"schema".processed_message_floor f WHERE f.consumer_group = $1::text
-			AND f.source = $2::text AND f.published_at >= timestamptz 'epoch' + $5::bigint * interval '1 microsecond') AS too_old,
-		c.now >= timestamptz 'epoch' + $8::bigint * interval '1 microsecond'
-			AND c.now <= timestamptz 'epoch' + $9::bigint * interval '1 microsecond' AS trusted
+			AND f.source = $2::text AND f.published_at >= $5::bigint) AS too_old,
+		c.now >= $8::bigint
+			AND c.now <= $9::bigint AS trusted
 	FROM c
 ), won AS (
 	INSERT INTO :"schema".processed_message
@@ -40,7 +40,7 @@ WITH there AS MATERIALIZED (
 )
 SELECT m.lock, won.processed_at, m.too_old, m.trusted, there.payload_hash,
 	CASE WHEN there.payload_hash IS NOT NULL AND pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN pg_catalog.pg_postmaster_start_time() END
+		THEN :server_started END
 FROM message m LEFT JOIN won ON true LEFT JOIN there ON true;
 
 -- name: payloadHash
@@ -57,19 +57,19 @@ WHERE m.consumer_group = $1::text AND m.source = $2::text AND m.message_id = $3:
 -- later delivery's stays.
 INSERT INTO :"schema".processed_message AS m
 	(consumer_group, source, message_id, payload_hash, processed_at, published_at, expires_at)
-SELECT $1::text, $2::text, $3::text, $4::bytea, c.now, timestamptz 'epoch' + $5::bigint * interval '1 microsecond',
-	greatest(c.now, timestamptz 'epoch' + $5::bigint * interval '1 microsecond') + $6::bigint * interval '1 microsecond'
-FROM (SELECT pg_catalog.clock_timestamp() AS now) c
+SELECT $1::text, $2::text, $3::text, $4::bytea, c.now, $5::bigint,
+	greatest(c.now, $5::bigint) + $6::bigint
+FROM (SELECT :now AS now) c
 ON CONFLICT (consumer_group, source, message_id) DO UPDATE SET payload_hash = excluded.payload_hash
-WHERE m.processed_at = $7::timestamptz;
+WHERE m.processed_at = $7::bigint;
 
 -- name: forgetMessages
 -- Drops at most $1 markers whose time is over, in the clock's window of $2 and $3.
 DELETE FROM :"schema".processed_message AS m WHERE (m.consumer_group, m.source, m.message_id) IN (
 	SELECT e.consumer_group, e.source, e.message_id FROM :"schema".processed_message e
-	WHERE e.expires_at <= pg_catalog.clock_timestamp()
-		AND pg_catalog.clock_timestamp() >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond'
-		AND pg_catalog.clock_timestamp() <= timestamptz 'epoch' + $3::bigint * interval '1 microsecond'
+	WHERE e.expires_at <= :now
+		AND :now >= $2::bigint
+		AND :now <= $3::bigint
 	ORDER BY e.expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
 )
 RETURNING consumer_group, source, published_at;
@@ -77,6 +77,6 @@ RETURNING consumer_group, source, published_at;
 -- name: raiseFloor
 -- Raises the floor of $1 and $2 to $3, and never lowers it.
 INSERT INTO :"schema".processed_message_floor AS f (consumer_group, source, published_at)
-VALUES ($1::text, $2::text, timestamptz 'epoch' + $3::bigint * interval '1 microsecond')
+VALUES ($1::text, $2::text, $3::bigint)
 ON CONFLICT (consumer_group, source) DO UPDATE SET published_at = excluded.published_at
 WHERE f.published_at < excluded.published_at;

@@ -1,13 +1,13 @@
 -- Reading, settling and sweeping records, and the settings of all instances.
 
 -- name: clock
-SELECT pg_catalog.clock_timestamp();
+SELECT :now;
 
 -- name: find
 -- $1 id.
-SELECT pg_catalog.clock_timestamp(),
+SELECT :now,
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN pg_catalog.pg_postmaster_start_time() END,
+		THEN :server_started END,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
 	r.body, r.attempts, r.timed, r.traceparent
@@ -16,9 +16,9 @@ FROM :"schema".idempotency_record r WHERE r.id = $1;
 -- name: findFor
 -- $1 id. Headers and body only where the scope is $2, or the realm from $3 to $4: others learn nothing by the time that they
 -- take.
-SELECT pg_catalog.clock_timestamp(),
+SELECT :now,
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN pg_catalog.pg_postmaster_start_time() END,
+		THEN :server_started END,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding,
 	CASE WHEN r.scope = $2 OR r.realm BETWEEN $3 AND $4 THEN r.headers END,
@@ -52,9 +52,9 @@ WITH RECURSIVE class (after) AS (
 		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
 	FROM class WHERE class.after IS NOT NULL
 )
-SELECT pg_catalog.clock_timestamp(),
+SELECT :now,
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN pg_catalog.pg_postmaster_start_time() END,
+		THEN :server_started END,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
 	r.body, r.attempts, r.timed, r.traceparent
@@ -63,26 +63,26 @@ FROM (
 	WHERE r.sweep_after IS NULL
 		AND r.realm >= $2::bytea AND r.realm <= $3::bytea AND (
 			$5::boolean AND (r.state = 3
-				OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp()))
-			OR ($6::boolean OR $7::boolean AND r.deadline_at <= pg_catalog.clock_timestamp())
-				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp())
+				OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= :now))
+			OR ($6::boolean OR $7::boolean AND r.deadline_at <= :now)
+				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= :now)
 		AND ($8::text = '' OR r.method || ' ' || r.route = $8::text) AND ($9::bytea = '' OR r.scope = $9::bytea)
-		AND r.created_at >= $10::timestamptz AND r.created_at < $11::timestamptz
-		AND (r.created_at, r.id) > ($12::timestamptz, $13::bytea)
+		AND r.created_at >= $10::bigint AND r.created_at < $11::bigint
+		AND (r.created_at, r.id) > ($12::bigint, $13::bytea)
 	ORDER BY r.created_at, r.id LIMIT $1)
 	UNION ALL
 	SELECT n.* FROM class CROSS JOIN LATERAL (
 		SELECT * FROM :"schema".idempotency_record r
 		WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
-			AND r.sweep_from > timestamptz 'epoch' + $4::bigint * interval '1 microsecond'
+			AND r.sweep_from > $4::bigint
 			AND r.realm >= $2::bytea AND r.realm <= $3::bytea AND (
 				$5::boolean AND (r.state = 3
-					OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp()))
-				OR ($6::boolean OR $7::boolean AND r.deadline_at <= pg_catalog.clock_timestamp())
-					AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp())
+					OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= :now))
+				OR ($6::boolean OR $7::boolean AND r.deadline_at <= :now)
+					AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= :now)
 			AND ($8::text = '' OR r.method || ' ' || r.route = $8::text) AND ($9::bytea = '' OR r.scope = $9::bytea)
-			AND r.created_at >= $10::timestamptz AND r.created_at < $11::timestamptz
-			AND (r.created_at, r.id) > ($12::timestamptz, $13::bytea)
+			AND r.created_at >= $10::bigint AND r.created_at < $11::bigint
+			AND (r.created_at, r.id) > ($12::bigint, $13::bytea)
 		OFFSET 0
 	) n
 ) r
@@ -100,34 +100,34 @@ WITH RECURSIVE class (after) AS (
 		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
 	FROM class WHERE class.after IS NOT NULL
 )
-SELECT pg_catalog.clock_timestamp(), o.half_done, o.method, o.route, count(*),
-	count(*) FILTER (WHERE o.created_at <= pg_catalog.clock_timestamp() - interval '1 hour'),
-	count(*) FILTER (WHERE o.created_at <= pg_catalog.clock_timestamp() - interval '24 hours'), min(o.created_at)
+SELECT :now, o.half_done, o.method, o.route, count(*),
+	count(*) FILTER (WHERE o.created_at <= :now - 3600 * 1000000::bigint),
+	count(*) FILTER (WHERE o.created_at <= :now - 24 * 3600 * 1000000::bigint), min(o.created_at)
 FROM (
 	(SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at, r.id
 	FROM :"schema".idempotency_record r
 	WHERE r.sweep_after IS NULL
 		AND r.realm >= $2::bytea AND r.realm <= $3::bytea AND (
 			$5::boolean AND (r.state = 3
-				OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp()))
-			OR ($6::boolean OR $7::boolean AND r.deadline_at <= pg_catalog.clock_timestamp())
-				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp())
+				OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= :now))
+			OR ($6::boolean OR $7::boolean AND r.deadline_at <= :now)
+				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= :now)
 		AND ($8::text = '' OR r.method || ' ' || r.route = $8::text) AND ($9::bytea = '' OR r.scope = $9::bytea)
-		AND r.created_at >= $10::timestamptz AND r.created_at < $11::timestamptz
+		AND r.created_at >= $10::bigint AND r.created_at < $11::bigint
 	ORDER BY r.created_at, r.id LIMIT $1)
 	UNION ALL
 	SELECT n.* FROM class CROSS JOIN LATERAL (
 		SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at, r.id
 		FROM :"schema".idempotency_record r
 		WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
-			AND r.sweep_from > timestamptz 'epoch' + $4::bigint * interval '1 microsecond'
+			AND r.sweep_from > $4::bigint
 			AND r.realm >= $2::bytea AND r.realm <= $3::bytea AND (
 				$5::boolean AND (r.state = 3
-					OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp()))
-				OR ($6::boolean OR $7::boolean AND r.deadline_at <= pg_catalog.clock_timestamp())
-					AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp())
+					OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= :now))
+				OR ($6::boolean OR $7::boolean AND r.deadline_at <= :now)
+					AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= :now)
 			AND ($8::text = '' OR r.method || ' ' || r.route = $8::text) AND ($9::bytea = '' OR r.scope = $9::bytea)
-			AND r.created_at >= $10::timestamptz AND r.created_at < $11::timestamptz
+			AND r.created_at >= $10::bigint AND r.created_at < $11::bigint
 		OFFSET 0
 	) n
 	ORDER BY created_at, id LIMIT $1
@@ -154,7 +154,7 @@ FROM (
 		UNION ALL
 		SELECT n.id, n.realm, n.state FROM class CROSS JOIN LATERAL (
 			SELECT * FROM :"schema".idempotency_record r WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
-				AND r.sweep_from > timestamptz 'epoch' + $3::bigint * interval '1 microsecond'
+				AND r.sweep_from > $3::bigint
 			OFFSET 0
 		) n
 	) r
@@ -174,8 +174,8 @@ ORDER BY r.id LIMIT $5;
 -- Counts up to $2 open records of the principal $1. A Resume attempt past its deadline is not open.
 SELECT count(*) FROM (
 	SELECT 1 FROM :"schema".idempotency_record r WHERE r.scope = $1 AND r.sweep_after IS NULL AND r.state IN (1, 3)
-		AND NOT (r.state = 1 AND r.recovery = 2 AND r.lease_until <= pg_catalog.clock_timestamp()
-			AND r.deadline_at <= pg_catalog.clock_timestamp())
+		AND NOT (r.state = 1 AND r.recovery = 2 AND r.lease_until <= :now
+			AND r.deadline_at <= :now)
 	LIMIT $2
 ) o;
 
@@ -183,22 +183,22 @@ SELECT count(*) FROM (
 -- Ends an operation whose state is unknown, after its lease and deadline: $1 id, $2 the fence that was seen, $3 state, $4
 -- status, $5 headers, $6 body, $7 retention, $8 retention and tombstone, $9 and $10 the clock's window.
 UPDATE :"schema".idempotency_record AS r SET state = $3::smallint, fence = r.fence + 1, status = $4::smallint,
-	partial = false, headers = $5::bytea, body = $6::bytea, expires_at = c.now + $7::bigint * interval '1 microsecond',
-	purge_at = c.now + $8::bigint * interval '1 microsecond',
-	sweep_after = 0, sweep_from = c.now + $7::bigint * interval '1 microsecond'
-FROM (SELECT pg_catalog.clock_timestamp() AS now) c
+	partial = false, headers = $5::bytea, body = $6::bytea, expires_at = c.now + $7::bigint,
+	purge_at = c.now + $8::bigint,
+	sweep_after = 0, sweep_from = c.now + $7::bigint
+FROM (SELECT :now AS now) c
 WHERE r.id = $1 AND r.fence = $2
-	AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= pg_catalog.clock_timestamp()))
-	AND r.lease_until <= pg_catalog.clock_timestamp() AND r.deadline_at <= pg_catalog.clock_timestamp()
-	AND c.now >= timestamptz 'epoch' + $9::bigint * interval '1 microsecond'
-	AND c.now <= timestamptz 'epoch' + $10::bigint * interval '1 microsecond'
+	AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= :now))
+	AND r.lease_until <= :now AND r.deadline_at <= :now
+	AND c.now >= $9::bigint
+	AND c.now <= $10::bigint
 	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
 
 -- name: appendSettlement
 INSERT INTO :"schema".idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence, before_state,
 	after_fence, after_state, after_status, undone)
-VALUES ($1, pg_catalog.clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9);
+VALUES ($1, :now, $2, $3, $4, $5, $6, $7, $8, $9);
 
 -- name: history
 SELECT s.settled_at, s.settled_by, s.reason, s.undone, s.before_fence, s.before_state, s.after_fence, s.after_state,
@@ -259,13 +259,13 @@ WITH RECURSIVE class (after) AS (
 	FROM class WHERE class.after IS NOT NULL
 ), due AS MATERIALIZED (
 	SELECT d.* FROM class CROSS JOIN LATERAL (
-		SELECT r.tableoid AS part, r.ctid AS place, r.state IN (2, 4, 5) AND r.purge_at <= pg_catalog.statement_timestamp() AS over,
-			r.state = 2 AND r.expires_at <= pg_catalog.statement_timestamp() AS expired
+		SELECT r.tableoid AS part, r.ctid AS place, r.state IN (2, 4, 5) AND r.purge_at <= :statement_now AS over,
+			r.state = 2 AND r.expires_at <= :statement_now AS expired
 		FROM :"schema".idempotency_record r
 		WHERE r.sweep_after = class.after
-			AND r.sweep_from <= pg_catalog.statement_timestamp() - class.after * interval '1 second'
-			AND pg_catalog.clock_timestamp() >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond'
-			AND pg_catalog.clock_timestamp() <= timestamptz 'epoch' + $3::bigint * interval '1 microsecond'
+			AND r.sweep_from <= :statement_now - class.after * 1000000::bigint
+			AND :now >= $2::bigint
+			AND :now <= $3::bigint
 		ORDER BY r.sweep_from LIMIT $1 FOR UPDATE SKIP LOCKED
 	) d LIMIT $1
 ), dropped AS (
@@ -306,7 +306,7 @@ WHERE p.own OR p.place = $3::bigint ORDER BY p.id;
 -- is, so that no index changes.
 UPDATE :"schema".idempotency_record AS r SET state = CASE WHEN r.state = 2 THEN 4 ELSE r.state END, headers = NULL,
 	body = NULL, partial = false, expires_at = CASE WHEN r.expires_at > c.now THEN c.now ELSE r.expires_at END
-FROM (SELECT pg_catalog.clock_timestamp() AS now) c
+FROM (SELECT :now AS now) c
 WHERE r.id = $1 AND r.scope = $2 AND (r.state = 2
 	OR r.state = 5 AND (EXISTS (SELECT 1 FROM :"schema".idempotency_step s WHERE s.record_id = $1)
 		OR EXISTS (SELECT 1 FROM :"schema".idempotency_reference f WHERE f.record_id = $1)))

@@ -3,7 +3,7 @@
 
 -- name: patrolled
 -- The clock, the patrol's limit, and how far it has come.
-SELECT pg_catalog.clock_timestamp(),
+SELECT :now,
 	coalesce((SELECT CAST(p.value AS bigint) FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0),
 	coalesce((SELECT CAST(p.value AS bigint) FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/passed'), 0);
 
@@ -37,18 +37,18 @@ WITH RECURSIVE class (after) AS (
 		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
 	FROM class WHERE class.after IS NOT NULL
 ), upto AS MATERIALIZED (
-	SELECT least(timestamptz 'epoch' + $2::bigint * interval '1 microsecond', min(l.sweep_from)) AS moment
+	SELECT least($2::bigint, min(l.sweep_from)) AS moment
 	FROM class LEFT JOIN LATERAL (
 		SELECT r.sweep_from FROM :"schema".idempotency_record r
 		WHERE r.sweep_after = class.after AND class.after > 0
-			AND r.sweep_from > timestamptz 'epoch' + $1::bigint * interval '1 microsecond'
+			AND r.sweep_from > $1::bigint
 		ORDER BY r.sweep_from LIMIT 1 OFFSET $3
 	) l ON true
 ), open AS MATERIALIZED (
 	SELECT o.id, o.sweep_from FROM class CROSS JOIN LATERAL (
 		SELECT r.id, r.sweep_from FROM :"schema".idempotency_record r
 		WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
-			AND r.sweep_from > timestamptz 'epoch' + $1::bigint * interval '1 microsecond'
+			AND r.sweep_from > $1::bigint
 			AND r.sweep_from <= (SELECT u.moment FROM upto u)
 		OFFSET 0
 	) o
@@ -58,6 +58,5 @@ WITH RECURSIVE class (after) AS (
 ), listed AS (
 	UPDATE :"schema".idempotency_record AS r SET sweep_after = NULL FROM mine m WHERE r.id = m.id
 )
-SELECT CAST(extract(epoch FROM least((SELECT u.moment FROM upto u),
-	(SELECT min(o.sweep_from) - interval '1 microsecond' FROM open o WHERE o.id NOT IN (SELECT m.id FROM mine m)))) * 1000000
-	AS bigint);
+SELECT least((SELECT u.moment FROM upto u),
+	(SELECT min(o.sweep_from) - 1 FROM open o WHERE o.id NOT IN (SELECT m.id FROM mine m)));

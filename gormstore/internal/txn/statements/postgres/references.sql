@@ -4,7 +4,7 @@
 -- $2 name, $3 value, $4 realm, $5 whether the record need not be there, because its transaction is still open, $6 how many
 -- references it can have.
 INSERT INTO :"schema".idempotency_reference (record_id, name, value, realm, referred_at)
-SELECT $1::bytea, $2::text, $3::text, $4::bytea, pg_catalog.clock_timestamp()
+SELECT $1::bytea, $2::text, $3::text, $4::bytea, :now
 WHERE ($5::boolean OR EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1::bytea))
 	AND (SELECT pg_catalog.count(*) FROM :"schema".idempotency_reference o WHERE o.record_id = $1::bytea) < $6::bigint
 ON CONFLICT (record_id, name, value) DO NOTHING;

@@ -10,7 +10,7 @@
 -- It does not touch the row of a key that has come before. A key that is not new and has no first command was committed
 -- after the statement's snapshot: ask again.
 WITH c AS MATERIALIZED (
-	SELECT pg_catalog.clock_timestamp() AS now
+	SELECT :now AS now
 ), there AS MATERIALIZED (
 	SELECT f.hash_version, f.command_hash, f.seen_at FROM :"schema".idempotency_sighting f
 	WHERE f.id = $1::bytea AND f.purge_at > (SELECT c.now FROM c)
@@ -18,7 +18,7 @@ WITH c AS MATERIALIZED (
 	SELECT (
 		SELECT e.id FROM :"schema".idempotency_sighting e
 		WHERE e.scope = $2::bytea AND e.command_hash = $4::bytea
-			AND e.seen_at > (SELECT c.now FROM c) - $6::bigint * interval '1 microsecond'
+			AND e.seen_at > (SELECT c.now FROM c) - $6::bigint
 			AND e.id <> $1::bytea AND (t.seen_at IS NULL OR e.seen_at < t.seen_at)
 		ORDER BY e.seen_at DESC LIMIT 1
 	) AS id FROM c LEFT JOIN there t ON true
@@ -26,7 +26,7 @@ WITH c AS MATERIALIZED (
 	SELECT 1 FROM earlier WHERE $7::boolean AND earlier.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM there)
 ), noted AS (
 	INSERT INTO :"schema".idempotency_sighting AS s (id, scope, hash_version, command_hash, seen_at, purge_at)
-	SELECT $1::bytea, $2::bytea, $3::smallint, $4::bytea, c.now, c.now + $5::bigint * interval '1 microsecond'
+	SELECT $1::bytea, $2::bytea, $3::smallint, $4::bytea, c.now, c.now + $5::bigint
 	FROM c WHERE NOT EXISTS (SELECT 1 FROM there) AND NOT EXISTS (SELECT 1 FROM held)
 	ON CONFLICT (id) DO UPDATE SET hash_version = excluded.hash_version, command_hash = excluded.command_hash,
 		seen_at = excluded.seen_at, purge_at = excluded.purge_at
@@ -40,8 +40,8 @@ FROM earlier e LEFT JOIN there t ON true LEFT JOIN noted n ON true;
 -- Drops at most $1 whose time is over, in the clock's window of $2 and $3.
 DELETE FROM :"schema".idempotency_sighting AS s WHERE s.id IN (
 	SELECT e.id FROM :"schema".idempotency_sighting e
-	WHERE e.purge_at <= pg_catalog.clock_timestamp()
-		AND pg_catalog.clock_timestamp() >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond'
-		AND pg_catalog.clock_timestamp() <= timestamptz 'epoch' + $3::bigint * interval '1 microsecond'
+	WHERE e.purge_at <= :now
+		AND :now >= $2::bigint
+		AND :now <= $3::bigint
 	ORDER BY e.purge_at LIMIT $1 FOR UPDATE SKIP LOCKED
 );

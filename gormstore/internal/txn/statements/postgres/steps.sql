@@ -11,9 +11,9 @@
 -- them was not written, by a trigger too: COMMIT may be on its way already.
 WITH put AS (
 	INSERT INTO :"schema".idempotency_step AS s (record_id, name, kind, state, fence, started_at, finished_at, result, derived)
-	SELECT $1::bytea, n.name, n.kind, n.state, n.fence, c.now + n.place * interval '1 microsecond',
-		CASE WHEN n.state = 2 THEN c.now + n.place * interval '1 microsecond' END, n.result, n.derived
-	FROM (SELECT pg_catalog.clock_timestamp() AS now) c, (VALUES
+	SELECT $1::bytea, n.name, n.kind, n.state, n.fence, c.now + n.place,
+		CASE WHEN n.state = 2 THEN c.now + n.place END, n.result, n.derived
+	FROM (SELECT :now AS now) c, (VALUES
 		(0, $2::bigint, $3::text, $4::smallint, $5::smallint, $6::bytea, $7::bytea),
 		(1, $8::bigint, $9::text, $10::smallint, $11::smallint, $12::bytea, $13::bytea)) AS n (place, fence, name, kind, state, result, derived)
 	WHERE n.name IS NOT NULL
@@ -27,12 +27,12 @@ WITH put AS (
 SELECT 1 / CASE WHEN pg_catalog.count(*) = CASE WHEN $9::text IS NULL THEN 1 ELSE 2 END THEN 1 ELSE 0 END FROM put;
 
 -- name: stepsOf
-SELECT pg_catalog.clock_timestamp(), s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding, s.result, s.derived
+SELECT :now, s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding, s.result, s.derived
 FROM :"schema".idempotency_step s WHERE s.record_id = $1 ORDER BY s.started_at, s.name;
 
 -- name: stepAt
 -- $2 name.
-SELECT pg_catalog.clock_timestamp(), s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding, s.result, s.derived
+SELECT :now, s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding, s.result, s.derived
 FROM :"schema".idempotency_step s WHERE s.record_id = $1 AND s.name = $2;
 
 -- name: dropSteps
@@ -43,4 +43,4 @@ DELETE FROM :"schema".idempotency_step AS s WHERE s.record_id = $1;
 -- those of the next operation.
 DELETE FROM :"schema".idempotency_step AS s WHERE s.record_id = $1 AND EXISTS (
 	SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1 AND r.fence = $2
-		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= pg_catalog.clock_timestamp() AND NOT r.timed));
+		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed));

@@ -7,7 +7,7 @@ INSERT INTO main.idempotency_record (id, scope, owner, fence, state, recovery, m
 SELECT ?1, ?2, ?3, 1, 1, ?4, ?5, ?6, ?7, ?8, c.now, c.now + ?9, c.now + ?10, ?11, ?17, c.now,
 	CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint) FROM main.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
 		THEN ?18 END, ?19
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c WHERE c.now >= ?12
+FROM (SELECT :now AS now) c WHERE c.now >= ?12
 	AND (?15 = '' OR ?16 > coalesce((SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?15), -1)
 		AND c.now >= ?13 AND c.now <= ?14)
 ON CONFLICT (id) DO NOTHING;
@@ -23,7 +23,7 @@ UPDATE main.idempotency_record AS r SET scope = ?2, realm = ?11, owner = ?3, fen
 	sweep_after = CASE WHEN r.state <> 1
 		AND c.now > coalesce((SELECT CAST(p.value AS bigint) FROM main.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
 		THEN ?18 END
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+FROM (SELECT :now AS now) c
 WHERE r.id = ?1 AND r.fence = ?19 AND c.now >= ?12 AND (r.state = 5 OR c.now <= ?20)
 	AND (r.state = 1 OR ?15 = ''
 		OR ?16 > coalesce((SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?15), -1)
@@ -47,6 +47,6 @@ ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, o
 	purge_at = excluded.purge_at, status = excluded.status, partial = excluded.partial, answer_encoding = 1,
 	headers = excluded.headers, body = excluded.body, traceparent = '', timed = r.timed OR excluded.timed,
 	sweep_after = excluded.sweep_after, sweep_from = excluded.sweep_from
-WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
+WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now
 	AND NOT r.timed
 RETURNING fence;

@@ -2,7 +2,7 @@
 
 -- name: keyFloor
 -- Reads the clock and a floor: a claim that was refused has not said why. PostgreSQL's claimKey returns both.
-SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
+SELECT :now,
 	(SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?1);
 
 -- name: raiseKeyFloor

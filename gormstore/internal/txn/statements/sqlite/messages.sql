@@ -4,7 +4,7 @@
 INSERT INTO main.processed_message
 	(consumer_group, source, message_id, payload_hash, processed_at, published_at, expires_at)
 SELECT ?1, ?2, ?3, ?4, c.now, ?5, max(c.now, coalesce(?5, c.now)) + ?6
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+FROM (SELECT :now AS now) c
 WHERE coalesce(?5, c.now) + ?6 > c.now AND c.now >= ?7 AND c.now <= ?8 AND NOT EXISTS (
 	SELECT 1 FROM main.processed_message_floor f WHERE f.consumer_group = ?1 AND f.source = ?2 AND f.published_at >= ?5
 )
@@ -21,7 +21,7 @@ SELECT 1 FROM main.processed_message m WHERE m.consumer_group = ?1 AND m.source 
 INSERT INTO main.processed_message AS m
 	(consumer_group, source, message_id, payload_hash, processed_at, published_at, expires_at)
 SELECT ?1, ?2, ?3, ?4, c.now, ?5, max(c.now, coalesce(?5, c.now)) + ?6
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+FROM (SELECT :now AS now) c
 WHERE true
 ON CONFLICT (consumer_group, source, message_id) DO UPDATE SET payload_hash = excluded.payload_hash
 WHERE m.processed_at = ?7;
@@ -30,9 +30,9 @@ WHERE m.processed_at = ?7;
 DELETE FROM main.processed_message AS m WHERE (m.consumer_group, m.source, m.message_id) IN (
 	SELECT e.consumer_group, e.source, e.message_id
 	FROM main.processed_message e
-	WHERE e.expires_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
-		AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 >= ?2
-		AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 <= ?3
+	WHERE e.expires_at <= :now
+		AND :now >= ?2
+		AND :now <= ?3
 	ORDER BY e.expires_at LIMIT ?1
 )
 RETURNING consumer_group, source, published_at;

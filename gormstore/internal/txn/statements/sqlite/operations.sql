@@ -2,17 +2,17 @@
 -- backend to be named, nor another writer whose rows are to be skipped.
 
 -- name: clock
-SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
+SELECT :now;
 
 -- name: find
-SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL,
+SELECT :now, 0, NULL,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
 	r.body, r.attempts, r.timed, r.traceparent
 FROM main.idempotency_record r WHERE r.id = ?1;
 
 -- name: findFor
-SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL,
+SELECT :now, 0, NULL,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding,
 	CASE WHEN r.scope = ?2 OR r.realm BETWEEN ?3 AND ?4 THEN r.headers END,
@@ -22,7 +22,7 @@ FROM main.idempotency_record r WHERE r.id = ?1;
 
 -- name: list
 WITH RECURSIVE c AS MATERIALIZED (
-	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
+	SELECT :now AS now
 ), class (after) AS (
 	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
 	UNION ALL
@@ -57,7 +57,7 @@ ORDER BY r.created_at, r.id LIMIT ?1;
 
 -- name: count
 WITH RECURSIVE c AS MATERIALIZED (
-	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
+	SELECT :now AS now
 ), class (after) AS (
 	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
 	UNION ALL
@@ -120,7 +120,7 @@ ORDER BY r.id LIMIT ?5;
 
 -- name: countOpen
 WITH c AS MATERIALIZED (
-	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
+	SELECT :now AS now
 )
 SELECT count(*) FROM (
 	SELECT 1 FROM main.idempotency_record r WHERE r.scope = ?1 AND r.sweep_after IS NULL AND r.state IN (1, 3)
@@ -133,7 +133,7 @@ SELECT count(*) FROM (
 UPDATE main.idempotency_record AS r SET state = ?3, fence = r.fence + 1, status = ?4, partial = false, headers = ?5,
 	body = ?6, expires_at = c.now + ?7, purge_at = c.now + ?8,
 	sweep_after = 0, sweep_from = c.now + ?7
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+FROM (SELECT :now AS now) c
 WHERE r.id = ?1 AND r.fence = ?2
 	AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= c.now))
 	AND r.lease_until <= c.now AND r.deadline_at <= c.now AND c.now >= ?9 AND c.now <= ?10;
@@ -141,7 +141,7 @@ WHERE r.id = ?1 AND r.fence = ?2
 -- name: appendSettlement
 INSERT INTO main.idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence, before_state, after_fence,
 	after_state, after_status, undone)
-VALUES (?1, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
+VALUES (?1, :now, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 
 -- name: history
 SELECT s.settled_at, s.settled_by, s.reason, s.undone, s.before_fence, s.before_state, s.after_fence, s.after_state,
@@ -177,7 +177,7 @@ ORDER BY (SELECT r.sweep_from FROM main.idempotency_record r WHERE r.id = found)
 -- name: due
 -- The records that are due, and what is to become of them: $1 to $3 as those of PostgreSQL's sweep.
 WITH RECURSIVE c AS MATERIALIZED (
-	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
+	SELECT :now AS now
 ), class (after) AS (
 	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
 	UNION ALL
@@ -223,7 +223,7 @@ WHERE p.own OR p.place = ?3 ORDER BY p.id;
 -- name: erase
 UPDATE main.idempotency_record AS r SET state = CASE WHEN r.state = 2 THEN 4 ELSE r.state END, headers = NULL,
 	body = NULL, partial = false, expires_at = CASE WHEN r.expires_at > c.now THEN c.now ELSE r.expires_at END
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+FROM (SELECT :now AS now) c
 WHERE r.id = ?1 AND r.scope = ?2 AND (r.state = 2
 	OR r.state = 5 AND (EXISTS (SELECT 1 FROM main.idempotency_step s WHERE s.record_id = ?1)
 		OR EXISTS (SELECT 1 FROM main.idempotency_reference f WHERE f.record_id = ?1)));

@@ -1,7 +1,7 @@
 -- The patrol, as in ../postgres/patrol.sql, where the statements are explained. With one writer, nothing is hidden from it.
 
 -- name: patrolled
-SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
+SELECT :now,
 	coalesce((SELECT CAST(p.value AS bigint) FROM main.idempotency_setting p WHERE p.name = 'patrol/limit'), 0),
 	coalesce((SELECT CAST(p.value AS bigint) FROM main.idempotency_setting p WHERE p.name = 'patrol/passed'), 0);
 

@@ -2,7 +2,7 @@
 
 -- name: refer
 INSERT INTO main.idempotency_reference (record_id, name, value, realm, referred_at)
-SELECT ?1, ?2, ?3, ?4, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
+SELECT ?1, ?2, ?3, ?4, :now
 WHERE (?5 OR EXISTS (SELECT 1 FROM main.idempotency_record r WHERE r.id = ?1))
 	AND (SELECT count(*) FROM main.idempotency_reference o WHERE o.record_id = ?1) < ?6
 ON CONFLICT (record_id, name, value) DO NOTHING;

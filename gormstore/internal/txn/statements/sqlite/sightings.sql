@@ -3,7 +3,7 @@
 
 -- name: sight
 WITH c AS MATERIALIZED (
-	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
+	SELECT :now AS now
 ), there AS MATERIALIZED (
 	SELECT f.hash_version, f.command_hash, f.seen_at FROM main.idempotency_sighting f
 	WHERE f.id = ?1 AND f.purge_at > (SELECT c.now FROM c)
@@ -19,7 +19,7 @@ FROM c LEFT JOIN there t ON true;
 -- name: noteSighting
 INSERT INTO main.idempotency_sighting AS s (id, scope, hash_version, command_hash, seen_at, purge_at)
 SELECT ?1, ?2, ?3, ?4, c.now, c.now + ?5
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+FROM (SELECT :now AS now) c
 WHERE true
 ON CONFLICT (id) DO UPDATE SET hash_version = excluded.hash_version, command_hash = excluded.command_hash,
 	seen_at = excluded.seen_at, purge_at = excluded.purge_at
@@ -28,8 +28,8 @@ WHERE s.purge_at <= excluded.seen_at;
 -- name: forgetSightings
 DELETE FROM main.idempotency_sighting AS s WHERE s.id IN (
 	SELECT e.id FROM main.idempotency_sighting e
-	WHERE e.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
-		AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 >= ?2
-		AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 <= ?3
+	WHERE e.purge_at <= :now
+		AND :now >= ?2
+		AND :now <= ?3
 	ORDER BY e.purge_at LIMIT ?1
 );

@@ -8,7 +8,7 @@ WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
 -- name: putStep
 INSERT INTO main.idempotency_step AS s (record_id, name, kind, state, fence, started_at, finished_at, result, derived)
 SELECT ?1, ?3, ?4, ?5, ?2, c.now, CASE WHEN ?5 = 2 THEN c.now END, ?6, ?7
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c WHERE true
+FROM (SELECT :now AS now) c WHERE true
 ON CONFLICT (record_id, name) DO UPDATE SET state = max(s.state, excluded.state),
 	finished_at = CASE WHEN s.state = 2 THEN s.finished_at ELSE excluded.finished_at END,
 	result = CASE WHEN s.state = 2 THEN s.result ELSE excluded.result END,
@@ -27,12 +27,12 @@ SELECT 1 FROM main.idempotency_step WHERE record_id = ?1 AND name = '' AND fence
 DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1 AND s.name = '';
 
 -- name: stepsOf
-SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding,
+SELECT :now, s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding,
 	s.result, s.derived
 FROM main.idempotency_step s WHERE s.record_id = ?1 ORDER BY s.started_at, s.name;
 
 -- name: stepAt
-SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding,
+SELECT :now, s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding,
 	s.result, s.derived
 FROM main.idempotency_step s WHERE s.record_id = ?1 AND s.name = ?2;
 
@@ -42,5 +42,5 @@ DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1;
 -- name: forgetSteps
 DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1 AND EXISTS (
 	SELECT 1 FROM main.idempotency_record r WHERE r.id = ?1 AND r.fence = ?2
-		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
+		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now
 			AND NOT r.timed));
