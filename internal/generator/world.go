@@ -139,18 +139,18 @@ func (in *instance) die() {
 	})
 }
 
-// pastStatements are those by which time passes for a record ($1): all its times move $2 seconds into the past.
+// pastStatements are those by which time passes for a record ($1): all its times move $2 microseconds into the past.
 func (w *world) pastStatements() (statements []string) {
 	for table, id := range map[string]string{"idempotency_record": "id", "idempotency_step": "record_id"} {
 		rows, err := w.direct.QueryContext(w.t.Context(), `SELECT column_name FROM information_schema.columns
-			WHERE table_name = $1 AND data_type = 'timestamp with time zone'`, table)
+			WHERE table_name = $1 AND column_name ~ '_(at|until|from)$'`, table)
 		require.NoError(w.t, err)
 		defer func() { require.NoError(w.t, rows.Close()) }()
 		var sets []string
 		for rows.Next() {
 			var column string
 			require.NoError(w.t, rows.Scan(&column))
-			sets = append(sets, fmt.Sprintf("%[1]s = %[1]s - $2::float * interval '1 second'", column))
+			sets = append(sets, fmt.Sprintf("%[1]s = %[1]s - $2", column))
 		}
 		require.NoError(w.t, rows.Err())
 		require.NotEmpty(w.t, sets)
@@ -165,7 +165,7 @@ func (w *world) pass(k *run, d time.Duration) {
 	id := core.Scoping{}.RecordID(customer, k.key)
 	for _, statement := range w.past {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), time.Second)
-		_, _ = w.direct.ExecContext(ctx, statement, id[:], d.Seconds()) // somebody may hold the row
+		_, _ = w.direct.ExecContext(ctx, statement, id[:], d.Microseconds()) // somebody may hold the row
 		cancel()
 	}
 }

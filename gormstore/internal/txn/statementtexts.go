@@ -14,8 +14,8 @@ import (
 // The statements are in the files below statements/postgres and statements/sqlite, each whole, as the database gets it, so
 // that they can be read, explained and tried there. The two databases have files of their own, although many statements
 // differ in a few words only. TestStatementsAgree compares what several statements must have in common. A few words are
-// inserted, once for all statements: the schema of PostgreSQL's tables, which the files write as psql does, :"schema", and the
-// dialect's words, as :now. And those that only read get onlyFromWriter.
+// inserted, once for all statements: the schema of PostgreSQL's tables, which the files write as psql does, :"schema", and
+// the dialect's words, as :now. And those that only read get onlyFromWriter.
 //
 //go:embed statements
 var statementFiles embed.FS
