@@ -26,7 +26,8 @@ type Config struct {
 	// Prefix is the path below which the pages are mounted, as browsers see it. It begins and ends with "/". Default "/idem/".
 	Prefix string
 
-	// SignIn is the address of the app's login page. The page for somebody who is not signed in links to it. Default none.
+	// SignIn is the address of the app's login page. The page for somebody who is not signed in links to it, with the page that
+	// was asked for as return=/idem/...: a login that goes back there has to check that it is below Prefix. Default none.
 	SignIn string
 
 	// SignOut is the address of the app's page to sign out, or in as somebody else. Each page links to it. The page signs
@@ -82,6 +83,7 @@ func New(cfg Config) (http.Handler, error) {
 // settleRoute is the API's route for settlements.
 type settleRoute struct {
 	pattern       string // as the router spells it; "": the pages only read
+	roles         []string
 	before, after string // the path around the id
 }
 
@@ -106,6 +108,7 @@ func parseSettle(route string, module *core.Module) (settleRoute, error) {
 	if at < 0 || slices.ContainsFunc(segments[at+1:], isID) {
 		return fail(`has to have one parameter, the operation's id, such as ":id" or "{id}"`)
 	}
+	var roles []string
 	if module != nil {
 		declared := module.Declared()
 		i := slices.IndexFunc(declared, func(d core.DeclaredRoute) bool {
@@ -114,9 +117,13 @@ func parseSettle(route string, module *core.Module) (settleRoute, error) {
 		if len(declared) > 0 && (i < 0 || !declared[i].Guarded()) {
 			return fail("is not in the module's Routes with a recovery; declare it as the app's router spells it")
 		}
+		if i >= 0 {
+			roles = declared[i].Policy.Roles
+		}
 	}
 	return settleRoute{
 		pattern: pattern,
+		roles:   roles,
 		before:  strings.Join(append(slices.Clone(segments[:at]), ""), "/"),
 		after:   strings.Join(append([]string{""}, segments[at+1:]...), "/"),
 	}, nil

@@ -45,7 +45,7 @@ func newHandler(cfg Config, settle settleRoute) http.Handler {
 	h := &handler{cfg, settle}
 	mux := http.NewServeMux()
 	page := func(pattern string, serve func(v *visit) error) {
-		method, path, _ := strings.Cut(pattern, " ")
+		method, path, _ := strings.Cut(pattern, " ") // GET takes HEAD, too
 		mux.Handle(method+" "+cfg.Prefix+path, h.visited(serve))
 	}
 	page("GET {$}", (*visit).overview)
@@ -113,7 +113,7 @@ func (h *handler) visited(serve func(v *visit) error) http.Handler {
 		case problem == nil:
 			v.principal, v.operator = principal, operator
 		case problem.Status == http.StatusUnauthorized:
-			_ = v.fail(http.StatusUnauthorized, "You are not signed in", "These pages are for operators of this service.")
+			_ = v.notSignedIn()
 			return
 		case problem.Status == http.StatusForbidden:
 			_ = v.failAbout(failure{Status: http.StatusForbidden, Heading: "You are no operator",
@@ -134,6 +134,26 @@ func (h *handler) visited(serve func(v *visit) error) http.Handler {
 		}
 	})
 }
+
+// notSignedIn is the page for nobody. A session can end while a form is filled in: then the page is that form, as it was sent,
+// and what it says is checked anew when it is sent again. Nothing of it is kept.
+func (v *visit) notSignedIn() error {
+	page := failure{Status: http.StatusUnauthorized, Heading: "You are not signed in", Link: v.SignIn, Reopen: isRead(v.r),
+		Text: "These pages are for operators of this service."}
+	if !page.Reopen && v.r.ParseForm() == nil && v.r.PostForm.Has("fence") {
+		page.Text, page.Form = "Your session has ended. Nothing was settled by this sending, and nothing else was changed. "+
+			"Sign in in another tab, come back, and send the form again: all of it is checked then.", v.r.PostForm
+	}
+	if in, err := url.Parse(v.SignIn); err == nil && v.SignIn != "" && page.Reopen && v.r.URL.Path != v.Prefix {
+		query := in.Query()
+		query.Set("return", v.r.URL.RequestURI())
+		in.RawQuery = query.Encode()
+		page.Link = in.String()
+	}
+	return v.failAbout(page)
+}
+
+func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // failed shows an error of the store.
 func (v *visit) failed(err error) {

@@ -221,7 +221,7 @@ func (d *desk) form(id core.ID, outcome, why string) url.Values {
 	p := d.get("/idem/operations/" + id.String() + "/settle")
 	require.Equal(d.t, http.StatusOK, p.Code, p.text)
 	word := strings.ReplaceAll(outcome, "_", " ")
-	return url.Values{"key": {p.hidden(d.t, "key")}, "fence": {p.hidden(d.t, "fence")}, "outcome": {outcome}, "why": {why},
+	return url.Values{"key": {p.hidden(d.t, "key")}, "fence": {p.hidden(d.t, "fence")}, "who": {p.hidden(d.t, "who")}, "outcome": {outcome}, "why": {why},
 		"status": {"201"}, "body": {""}, "confirm": {word + " " + id.String()[56:]}}
 }
 
@@ -230,7 +230,7 @@ func (p page) hidden(t *testing.T, name string) string {
 	t.Helper()
 	found := regexp.MustCompile(fmt.Sprintf(`name=%q value="([^"]*)"`, name)).FindStringSubmatch(p.html)
 	require.Len(t, found, 2, name)
-	return found[1]
+	return html.UnescapeString(found[1])
 }
 
 func (d *desk) settle(id core.ID, form url.Values) page {

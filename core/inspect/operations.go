@@ -43,6 +43,9 @@ func filterOf(form url.Values) filter {
 	return filter{get("state"), get("route"), get("from"), get("until"), get("caller"), get("order")}
 }
 
+// Set reports whether the filter leaves anything out.
+func (f filter) Set() bool { return f != filter{} }
+
 // query returns the filter as a query.
 func (f filter) query() url.Values {
 	q := url.Values{}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -45,9 +46,9 @@ type frame struct {
 
 // show sends a page.
 func (v *visit) show(status int, name, title, tab string, page any) error {
-	f := frame{Title: title, Prefix: v.Prefix, Tab: tab, Settles: v.settle.pattern != "", Page: page}
+	f := frame{Title: title, Prefix: v.Prefix, Tab: tab, Page: page}
 	if v.operator != nil {
-		f.Who, f.SignOut, f.Supervises = v.operator.Name(), v.SignOut, v.operator.Supervises()
+		f.Who, f.SignOut, f.Supervises, f.Settles = v.operator.Name(), v.SignOut, v.operator.Supervises(), v.settles()
 	}
 	var body bytes.Buffer // a page that cannot be rendered is an error, and not half a page
 	if err := pages[name].Execute(&body, f); err != nil {
@@ -66,7 +67,23 @@ type failure struct {
 	Quotes                     []quote
 	Operation                  string // the link to the operation that it is about
 	Another                    string // the link to sign in as somebody else
+	Reopen                     bool   // the page has a link to its own address
+	Form                       url.Values
 }
+
+// Sent are the fields of the form that people write into, with their names.
+func (f failure) Sent() (sent []quote) {
+	for _, field := range []quote{{"why", "Why"}, {"undone", "What has undone them"}, {"status", "Status of the answer"},
+		{"body", "Body, as JSON"}, {"headers", "Headers, one on each line"}, {"confirm", "Confirm"}} {
+		if f.Form.Has(field.Name) {
+			sent = append(sent, field)
+		}
+	}
+	return sent
+}
+
+// Hidden are the others.
+func (f failure) Hidden() []string { return []string{"key", "sent", "fence", "who", "outcome"} }
 
 // fail sends the page of something that went wrong. It returns nil: there is nothing more to show.
 func (v *visit) fail(status int, title, text string) error {
@@ -75,10 +92,7 @@ func (v *visit) fail(status int, title, text string) error {
 
 func (v *visit) failAbout(page failure) error {
 	status := page.Status
-	switch {
-	case status == http.StatusUnauthorized:
-		page.Link = v.SignIn
-	case status == http.StatusServiceUnavailable && v.r.Method == http.MethodGet:
+	if status == http.StatusServiceUnavailable && isRead(v.r) {
 		page.Again = v.r.URL.RequestURI()
 	}
 	return v.show(status, "failure", page.Heading, "", page)

@@ -35,6 +35,7 @@ type settlePage struct {
 type settlement struct {
 	Key     string // of the command: the same in each sending of one form
 	Fence   string // that the operator has seen
+	Who     string // for whom the form was opened
 	Outcome string // "applied" or "not_applied"
 	Why     string
 	Undone  string
@@ -54,7 +55,7 @@ func (v *visit) settleForm() error {
 	if !ok {
 		return err
 	}
-	form := settlement{Key: newKey(), Fence: strconv.FormatInt(life.Record.Fence, 10), Status: "201"}
+	form := settlement{Key: newKey(), Who: v.operator.Name(), Fence: strconv.FormatInt(life.Record.Fence, 10), Status: "201"}
 	return v.showSettle(http.StatusOK, life, form, "", "", false)
 }
 
@@ -68,12 +69,21 @@ func (v *visit) settleable() (life core.Life, ok bool, err error) {
 		return life, false, v.fail(http.StatusForbidden, "These pages only read",
 			"This service does not let operators settle here. Use its API.")
 	}
+	if !v.settles() {
+		return life, false, v.fail(http.StatusForbidden, "You may look, and not settle",
+			"To settle, the login needs one of the roles "+strings.Join(v.settle.roles, ", ")+". Nothing was settled.")
+	}
 	id, err := store.ParseID(v.r.PathValue("id"))
 	if err != nil {
 		return life, false, store.ErrNotFound
 	}
 	life, err = v.operator.Life(v.r.Context(), id)
 	return life, err == nil, err
+}
+
+// settles reports whether the operator has a role of the route that settles.
+func (v *visit) settles() bool {
+	return v.settle.pattern != "" && v.principal.HasAnyRole(v.settle.roles...)
 }
 
 func (v *visit) showSettle(status int, life core.Life, form settlement, wrong, problem string, unsure bool) error {
@@ -118,8 +128,13 @@ func (v *visit) settledBy(life core.Life, form *settlement, title, text string) 
 		last := life.History[n-1]
 		page.Quotes = []quote{{"Settled as", settledMark(last).Word}, {"Who", last.Who}, {"When", utc(last.At)}, {"Why", last.Why}}
 	}
-	if form != nil && form.Why != "" {
-		page.Quotes = append(page.Quotes, quote{"What you wrote, which was not kept", form.Why})
+	if form != nil { // what this operator has typed is theirs
+		for _, q := range []quote{{"why", form.Why}, {"outcome", form.Outcome}, {"undone", form.Undone}, {"status", form.Status},
+			{"headers", form.Headers}, {"body", form.Body}} {
+			if q.Text != "" {
+				page.Quotes = append(page.Quotes, quote{"What you wrote, which was not kept: " + q.Name, q.Text})
+			}
+		}
 	}
 	return v.failAbout(page)
 }
@@ -149,8 +164,13 @@ func (v *visit) settleIt() error {
 	text := func(name string) string { // browsers end the lines of a text with CR and LF
 		return strings.TrimSpace(strings.ReplaceAll(get(name), "\r\n", "\n"))
 	}
-	form := settlement{Key: get("key"), Fence: get("fence"), Outcome: get("outcome"), Why: text("why"), Undone: text("undone"),
+	form := settlement{Key: get("key"), Fence: get("fence"), Who: get("who"), Outcome: get("outcome"), Why: text("why"), Undone: text("undone"),
 		Status: text("status"), Headers: text("headers"), Body: text("body"), Confirm: text("confirm"), Sent: get("sent")}
+	if form.Who != v.operator.Name() { // another tab has signed in as somebody else
+		form.Key, form.Sent, form.Who = newKey(), "", v.operator.Name()
+		return v.showSettle(http.StatusConflict, life, form, "", "Nothing was settled by this sending: the form was opened under "+
+			"another login. You are "+form.Who+" now. If it is you who decides, confirm it and send it.", false)
+	}
 	body, wrong, problem := form.command(id)
 	if problem != "" {
 		return v.showSettle(http.StatusBadRequest, life, form, wrong, problem, false)

@@ -441,3 +441,86 @@ func TestSettledLately(t *testing.T) {
 	d.caller = other
 	require.NotContains(t, d.get("/idem/history").text, "line")
 }
+
+// The session has ended while the form was filled in: the answer is the form with all that was typed, and nothing is kept. Sent
+// again it is checked anew. It shows nothing of the operation.
+//
+// CONTRACT X-7, S-5
+func TestSessionEndsWhileTheFormIsFilledIn(t *testing.T) {
+	d := newDesk(t)
+	id := d.unknown("payout-7", customer)
+	form := d.form(id, "applied", "seen at </textarea><script>alert(1)</script> the bank")
+	form.Set("body", `{"id": "out-7"}`)
+	form.Set("headers", "Location: /v1/payouts/7")
+	d.caller = core.Principal{}
+	p := d.settle(id, form)
+	require.Equal(t, http.StatusUnauthorized, p.Code)
+	require.Equal(t, "no-store", p.Header().Get("Cache-Control"))
+	require.Contains(t, p.text, "Nothing was settled by this sending")
+	require.Contains(t, p.html, `href="/login" target="_blank"`)
+	require.NotContains(t, p.html, "<script>")
+	require.NotContains(t, p.text, "payouts </span>")
+	for _, name := range []string{"key", "fence", "who", "outcome"} {
+		require.Equal(t, form.Get(name), p.hidden(t, name))
+	}
+	for _, name := range []string{"why", "body", "headers", "status", "confirm"} {
+		require.Contains(t, p.text, form.Get(name))
+		require.Contains(t, p.html, `<textarea name="`+name+`"`)
+	}
+	require.Equal(t, http.StatusForbidden, d.ask(http.MethodPost, "/idem/operations/"+id.String()+"/settle", form,
+		"Sec-Fetch-Site", "cross-site").Code, "another site gets nothing back")
+	large := d.ask(http.MethodPost, "/idem/operations/"+id.String()+"/settle", url.Values{"fence": {"1"}, "why": {strings.Repeat("x", 1<<20)}})
+	require.Equal(t, http.StatusUnauthorized, large.Code)
+	require.Less(t, large.Body.Len(), 1<<16)
+	require.NotContains(t, d.ask(http.MethodPost, "/idem/find", url.Values{"key": {"secret-key"}}).html, "secret-key")
+	require.Empty(t, d.store.Settlements(id))
+
+	d.caller = chief // signs in in another tab, as somebody else
+	p = d.settle(id, form)
+	require.Equal(t, http.StatusConflict, p.Code)
+	require.Contains(t, p.text, "opened under another login")
+	require.Equal(t, chief.Name(), p.hidden(t, "who"))
+	require.Contains(t, p.text, "out-7")
+	require.Empty(t, d.store.Settlements(id))
+	d.caller = olga
+	require.Equal(t, http.StatusSeeOther, d.settle(id, form).Code)
+	require.Len(t, d.store.Settlements(id), 1)
+}
+
+// Who lost the race gets back all that it has typed.
+func TestLostRaceGivesTheFieldsBack(t *testing.T) {
+	d := newDesk(t)
+	id := d.unknown("payout-7", customer)
+	mine := d.form(id, "applied", "seen at the bank")
+	mine.Set("body", `{"id": "out-7"}`)
+	mine.Set("headers", "Location: /v1/payouts/7")
+	require.Equal(t, http.StatusSeeOther, d.settle(id, d.form(id, "not_applied", "by a colleague")).Code)
+	p := d.settle(id, mine)
+	require.Equal(t, http.StatusConflict, p.Code)
+	for _, typed := range []string{"seen at the bank", `{"id": "out-7"}`, "Location: /v1/payouts/7"} {
+		require.Contains(t, p.text, typed)
+	}
+}
+
+// A supervisor that looks at all tenants, and has no role of the route that settles, sees so before the form.
+//
+// CONTRACT O-3
+func TestWhoMaySettleIsSaidBeforeTheForm(t *testing.T) {
+	d := newDesk(t)
+	id := d.unknown("payout-7", customer)
+	module, err := core.New(core.Config{Store: d.store, Now: d.clock, Observer: core.ObserverFunc(func(context.Context, core.Event) {}),
+		SupervisorRoles: []core.IssuerRole{{Issuer: chief.Issuer, Role: "supervisor"}}, Routes: core.Routes{
+			"POST /v1/payouts": {Recovery: core.Park}, settleRoute: {Recovery: core.Park, Roles: []string{"operator"}}}})
+	require.NoError(t, err)
+	d.pages, err = inspect.New(inspect.Config{Module: module, Settle: settleRoute,
+		Caller: func(*http.Request) (core.Principal, error) { return chief, nil }})
+	require.NoError(t, err)
+	require.Contains(t, d.get("/idem/").text, "read-only")
+	require.NotContains(t, d.get("/idem/operations").html, id.String()+"/settle")
+	require.NotContains(t, d.get("/idem/operations/"+id.String()).html, id.String()+"/settle")
+	for method, status := range map[string]int{http.MethodGet: http.StatusForbidden, http.MethodPost: http.StatusForbidden} {
+		p := d.ask(method, "/idem/operations/"+id.String()+"/settle", url.Values{"why": {"seen"}})
+		require.Equal(t, status, p.Code)
+		require.Contains(t, p.text, "one of the roles operator")
+	}
+}

@@ -76,6 +76,7 @@ func router(a *app.App) *echo.Echo {
 
 	pages := echo.WrapHandler(a.Inspector) // for operators: docs/inspector.md
 	e.GET("/idem/*", pages)
+	e.HEAD("/idem/*", pages)
 	e.POST("/idem/find", pages)
 	e.POST("/idem/operations/:id/answer", pages)
 	e.POST("/idem/operations/:id/settle", pages)

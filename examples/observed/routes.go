@@ -44,6 +44,7 @@ func router(a *app.App) *gin.Engine {
 
 	pages := gin.WrapH(a.Inspector)
 	r.GET("/idem/*page", pages)
+	r.HEAD("/idem/*page", pages)
 	r.POST("/idem/find", pages)
 	r.POST("/idem/operations/:id/answer", pages)
 	r.POST("/idem/operations/:id/settle", pages)

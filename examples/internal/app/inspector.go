@@ -7,6 +7,8 @@ import (
 	"html/template"
 	"net"
 	"net/http"
+	"net/url"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -110,7 +112,7 @@ func secured(next http.Handler) http.Handler {
 // ServeHTTP shows the form, and takes a token, the ticket of the printed link or, in the demo, the name of a ready-made one.
 // It also signs out.
 func (s signIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		switch ticket := r.URL.Query().Get("ticket"); {
 		case ticket == "": // no cookie is taken away: any site can make a browser send this
 			s.show(w, http.StatusOK, "")
@@ -141,7 +143,17 @@ func (s signIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // enter gives the browser its cookie, and the way to the pages.
 func enter(w http.ResponseWriter, r *http.Request, token string) {
 	setCookie(w, r, token, 0)
-	http.Redirect(w, r, inspectorPath, http.StatusSeeOther)
+	http.Redirect(w, r, returnPath(r), http.StatusSeeOther)
+}
+
+// returnPath is the page to go back to, which the inspector has put into the link: one of its own, and no other.
+func returnPath(r *http.Request) string {
+	u, err := url.Parse(r.URL.Query().Get("return"))
+	if err != nil || u.Host != "" || u.Scheme != "" || strings.Contains(u.Path, `\`) ||
+		!strings.HasPrefix(path.Clean(u.Path)+"/", inspectorPath) {
+		return inspectorPath
+	}
+	return u.RequestURI()
 }
 
 // setCookie sets the cookie until the browser ends; age -1 takes it away.
