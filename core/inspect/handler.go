@@ -135,8 +135,8 @@ func (h *handler) visited(serve func(v *visit) error) http.Handler {
 	})
 }
 
-// notSignedIn is the page for nobody. A session can end while a form is filled in: then the page is that form, as it was sent,
-// and what it says is checked anew when it is sent again. Nothing of it is kept.
+// notSignedIn is the page for nobody. A session can end while a form is filled in: then the page is that form, as it was
+// sent, and what it says is checked anew when it is sent again. Nothing of it is kept.
 func (v *visit) notSignedIn() error {
 	page := failure{Status: http.StatusUnauthorized, Heading: "You are not signed in", Link: v.SignIn, Reopen: isRead(v.r),
 		Text: "These pages are for operators of this service."}

@@ -164,7 +164,8 @@ func (v *visit) settleIt() error {
 	text := func(name string) string { // browsers end the lines of a text with CR and LF
 		return strings.TrimSpace(strings.ReplaceAll(get(name), "\r\n", "\n"))
 	}
-	form := settlement{Key: get("key"), Fence: get("fence"), Who: get("who"), Outcome: get("outcome"), Why: text("why"), Undone: text("undone"),
+	form := settlement{Key: get("key"), Fence: get("fence"), Who: get("who"),
+		Outcome: get("outcome"), Why: text("why"), Undone: text("undone"),
 		Status: text("status"), Headers: text("headers"), Body: text("body"), Confirm: text("confirm"), Sent: get("sent")}
 	if form.Who != v.operator.Name() { // another tab has signed in as somebody else
 		form.Key, form.Sent, form.Who = newKey(), "", v.operator.Name()

@@ -118,9 +118,9 @@ func Open(ctx context.Context, observers ...core.Observer) (_ *App, err error) {
 
 // resumeRefund answers as the handler of the refunds does, for an operation whose client does not come back.
 func (a *App) resumeRefund(ctx context.Context, operation core.Record) (*core.Answer, error) {
-	status, media, answer := http.StatusCreated, "application/json", any(nil)
 	refund, err := a.Shop.ResumeRefund(ctx, operation.ID)
-	if answer = refund; err != nil {
+	status, media, answer := http.StatusCreated, "application/json", any(refund)
+	if err != nil {
 		problem := web.ProblemOf(err)
 		if problem.Status >= http.StatusInternalServerError {
 			return nil, err // it is tried again later
