@@ -1,123 +1,237 @@
 package gormstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"time"
+	"fmt"
+	"sync"
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
-// ownedBy are $1 to $3 of the statements that prove their ownership.
-func ownedBy(t store.Ticket) []any { return []any{t.ID[:], t.Owner[:], t.Fence} }
+// attempt is a row of segments, each one transaction on the app's database: one in Rollback, in Resume one more than the
+// handler makes calls. The record is written with the first seal. Until then the key is held by its lock: on
+// PostgreSQL an advisory one of the first transaction, which is open from the claim on; on SQLite, which has one writer, by
+// the set of running ids of this process.
+type attempt struct {
+	store *Store
+	claim store.Claim
+	fence int64
 
-// completionArgs are $4 to $9 of complete.
-func completionArgs(c store.Completion) ([]any, error) {
-	headers, err := encodeHeaders(c.Answer.Header)
-	if err != nil {
-		return nil, err
-	}
-	return []any{int64(c.Answer.Status), c.Answer.Partial, headers, c.Answer.Body, c.Retention.Microseconds(),
-		(c.Retention + c.Tombstone).Microseconds()}, nil
+	// The free record that was seen at the claim.
+	seen    int64 // its fence; 0: there was none
+	timed   bool  // it is one of a timed key
+	stepped bool  // it may have steps
+
+	ctx     context.Context // the handler's
+	opening func() error
+	first   segment
+
+	mu     sync.Mutex
+	last   *txn.Tx // the open one, or the one before
+	isOpen bool    // last is open
+	sealed bool    // the record is there
+	over   bool    // undone before the first seal: the key is free
+
+	refused error // why the database has refused the first seal; nil if it has not
 }
 
-// owned runs a statement that changes a record only for its current owner. If the statement changes nothing, same reports
-// whether an earlier try of the same statement has changed the record. If not, the error is ErrStale.
-func (s *Store) owned(
-	ctx context.Context, t store.Ticket, same func(store.Record) bool, name txn.Statement, args ...any,
-) error {
-	return s.db.Write(ctx, func(q txn.Querier) error {
-		if changed, err := s.change(ctx, q, name, append(ownedBy(t), args...)); err != nil || changed {
-			return err
-		}
-		var scan recordScan
-		rec, err := s.scan(ctx, q, &scan, find, t.ID[:])
+var (
+	_ store.Segments  = (*attempt)(nil)
+	_ store.WrittenTx = (*attempt)(nil)
+)
+
+// Begin implements [store.Transactor].
+func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Tx, store.Claimed, error) {
+	a, claimed, err := s.begin(ctx, c)
+	if a == nil {
+		return nil, claimed, err
+	}
+	return a, claimed, nil
+}
+
+// Resume implements [store.Stepper].
+func (s *Store) Resume(ctx context.Context, c store.Claim) (store.Segments, store.Claimed, error) {
+	for range txn.MaxTries {
+		a, claimed, err := s.begin(ctx, c)
 		switch {
-		case errors.Is(err, store.ErrNotFound):
-			rec = store.Record{}
 		case err != nil:
-			return err
+			return nil, store.Claimed{}, err
+		case a != nil:
+			return a, claimed, nil
+		case ours(claimed.Record, c): // the statement of the takeover was sent again
+			claimed.Won = true
+			return s.goesOn(c, claimed.Record), claimed, nil
+		case !isResumable(claimed.Record, c):
+			return nil, claimed, nil
 		}
-		if same(rec) {
-			return s.db.Confirm(ctx, scan.Started.Int64) // the earlier try may not have waited for the standby
+		claimed, err = s.resume(ctx, c, claimed.Record)
+		switch {
+		case errors.Is(err, txn.ErrRace): // it was taken, settled or dropped in between
+		case err != nil:
+			claimed.Record.Owner = c.Owner // it may have been taken over
+			return nil, claimed, err
+		case claimed.Won:
+			return s.goesOn(c, claimed.Record), claimed, nil
+		default:
+			return nil, claimed, nil
 		}
-		return store.ErrStale
+	}
+	return nil, store.Claimed{Busy: true}, nil
+}
+
+// goesOn is the attempt that has taken an operation over.
+func (s *Store) goesOn(c store.Claim, won store.Record) *attempt {
+	return &attempt{store: s, claim: c, fence: won.Fence, sealed: true}
+}
+
+// resume takes over an operation that was seen, in a commit of its own.
+func (s *Store) resume(ctx context.Context, c store.Claim, seen store.Record) (claimed store.Claimed, err error) {
+	if hidden, err := outside(seen, c); hidden {
+		return store.Claimed{Record: seen}, err
+	}
+	if err := s.db.EnterClaim(ctx); err != nil {
+		return claimed, err
+	}
+	defer s.db.LeaveClaim()
+	err = s.db.Write(ctx, func(q txn.Querier) error {
+		claimed, err = s.takeOver(ctx, q, c, seen)
+		return err
 	})
+	return claimed, err
 }
 
-// change runs a statement that changes one record or none. The write of an answer also returns the server on PostgreSQL.
-func (s *Store) change(ctx context.Context, q txn.Querier, name txn.Statement, args []any) (changed bool, err error) {
-	if s.db.Dialect == txn.SQLite || name != complete {
-		n, err := s.db.Exec(ctx, q, name, args...)
-		return n == 1, err
+// errOver: the attempt was undone before its first seal.
+var errOver = fmt.Errorf("%w: the attempt is over, and has sealed nothing", store.ErrStale)
+
+func (a *attempt) ticket() store.Ticket {
+	return store.Ticket{ID: a.claim.ID, Owner: a.claim.Owner, Fence: a.fence}
+}
+
+// Bind implements [store.Tx].
+func (a *attempt) Bind(ctx context.Context) context.Context {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ctx = ctx
+	if a.claim.Recovery == store.Rollback {
+		return a.last.Bind(ctx)
 	}
-	var by txn.Server
-	if err := s.db.AskOn(ctx, q, name, &by, []any{&by.PID, &by.Started}, args...); err != nil || by.PID == 0 {
-		return false, err
+	if a.isOpen {
+		a.last.During(ctx)
 	}
-	return true, s.db.ConfirmWritten(ctx, by)
+	return txn.WithReader(ctx, a.store.db, a)
 }
 
-// Renew implements [store.Store].
-func (s *Store) Renew(ctx context.Context, t store.Ticket, lease time.Duration) error {
-	return s.owned(ctx, t, func(store.Record) bool { return false }, renew, lease.Microseconds())
+func (a *attempt) lastTx() *txn.Tx {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.last
 }
 
-// Complete implements [store.Store].
-func (s *Store) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
-	args, err := completionArgs(c)
+// FailedWith implements [store.FailedTx].
+func (a *attempt) FailedWith() string {
+	if t := a.lastTx(); t != nil {
+		return t.FailedWith()
+	}
+	return ""
+}
+
+// Wrote implements [store.WrittenTx].
+func (a *attempt) Wrote() bool {
+	t := a.lastTx()
+	return t != nil && t.Wrote()
+}
+
+// Opening implements [store.Segments].
+func (a *attempt) Opening(fn func() error) { a.opening = fn }
+
+// HasOpen implements [txn.Segments].
+func (a *attempt) HasOpen() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.isOpen
+}
+
+func (a *attempt) isSealed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.sealed
+}
+
+// Current returns the open segment. It opens one if none is open.
+func (a *attempt) Current(ctx context.Context) (*txn.Tx, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.isOpen:
+		return a.last, nil
+	case a.over:
+		return nil, errOver
+	case a.sealed:
+		if err := a.opening(); err != nil {
+			return nil, err
+		}
+	}
+	err := a.open(ctx)
+	return a.last, err
+}
+
+// OpenOrFirst returns the open segment, or the first one; nil behind the first seal where none is open.
+func (a *attempt) OpenOrFirst(ctx context.Context) (*txn.Tx, error) {
+	a.mu.Lock()
+	ask := a.isOpen || !a.sealed
+	a.mu.Unlock()
+	if !ask {
+		return nil, nil
+	}
+	return a.Current(ctx)
+}
+
+// Step implements [store.Segments].
+func (a *attempt) Step(ctx context.Context, work func(ctx context.Context) error) error {
+	t, err := a.Current(ctx)
 	if err != nil {
 		return err
 	}
-	done := func(r store.Record) bool {
-		return r.Ticket == t && (r.Stored == store.Completed || r.Stored == store.Expired)
-	}
-	send := func(ctx context.Context) error { return s.owned(ctx, t, done, complete, args...) }
-	return s.answers.Run(ctx, t, s.db.StallOf(0, t.ID), send)
-}
-
-// Park implements [store.Store].
-func (s *Store) Park(ctx context.Context, t store.Ticket) error {
-	return s.owned(ctx, t, func(store.Record) bool { return false }, park)
-}
-
-// keepFree is how long the row of a free key stays, so that the next attempt gets a higher fence.
-const keepFree = store.DefaultRetention
-
-// Release implements [store.Store]. If its connection is broken, it goes over another one: the claim that it takes back
-// may have broken it.
-func (s *Store) Release(ctx context.Context, t store.Ticket) error {
-	return txn.OverAnother(ctx, func() error { return s.release(ctx, t) })
-}
-
-func (s *Store) release(ctx context.Context, t store.Ticket) error {
-	if t.Fence != 0 {
-		freed := func(r store.Record) bool { return r.ID != t.ID || r.Ticket == t && r.Stored == store.Free }
-		return s.owned(ctx, t, freed, release, keepFree.Microseconds())
-	}
-	// The claim may still be running in the server, although its owner got an error. Then it holds the record's lock.
-	return s.db.InTx(ctx, func(q txn.Querier) error {
-		if s.db.Dialect == txn.Postgres {
-			if _, err := s.db.Exec(ctx, q, waitLock, txn.LockKey(t.ID)); err != nil {
-				return err
-			}
-		}
-		n, err := s.db.Exec(ctx, q, releaseOwner, t.ID[:], t.Owner[:], keepFree.Microseconds())
-		if err != nil || n == 1 {
-			return err
-		}
-		rec, err := s.find(ctx, q, t.ID)
-		switch {
-		case err == nil && rec.Owner == t.Owner && rec.Stored == store.Free:
-			return nil
-		case errors.Is(err, store.ErrNotFound), err == nil && rec.State() == store.Free:
-			_, err = s.db.Exec(ctx, q, keepOut, t.ID[:], t.Owner[:], keepFree.Microseconds(), make([]byte, len(rec.Scope)),
-				make([]byte, len(rec.Realm)))
-			return err
-		case err == nil:
-			return store.ErrStale
-		}
+	inside, leave := t.BindStep(ctx)
+	defer leave()
+	err = work(inside)
+	leave()
+	failed := t.FailedStep()
+	switch {
+	case failed == nil && err == nil:
+		t.Steps++
+		return nil
+	case failed == nil || errors.Is(err, failed):
 		return err
-	})
+	case errors.Is(failed, store.ErrEnded):
+		_ = a.Rollback() // which records it
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", failed, err)
+	}
+	return failed
+}
+
+// Rollback implements [store.Tx].
+func (a *attempt) Rollback() error {
+	a.mu.Lock()
+	t, first := a.last, !a.sealed
+	a.isOpen, a.over = false, a.over || first
+	a.mu.Unlock()
+	if t == nil { // none was opened yet
+		if first {
+			a.first.Leave()
+		}
+		return nil
+	}
+	err := t.Rollback()
+	if !first || errors.Is(err, store.ErrEnded) {
+		return err
+	}
+	ctx, cancel := txn.Ending()
+	defer cancel()
+	return a.unlessTaken(ctx, t, &a.first, cmp.Or(err, t.Conn.Distress(true)))
 }

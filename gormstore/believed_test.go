@@ -48,8 +48,9 @@ func TestConfirmAsksTheServerThatWasRead(t *testing.T) {
 // readBackOf is what the end of a Rollback attempt reads after its COMMIT has been cut off.
 func readBackOf(t *testing.T, s *Store, ticket store.Ticket) (committed, certain bool) {
 	t.Helper()
-	entry := &answer{store: s, claim: store.Claim{ID: ticket.ID, Owner: ticket.Owner}, fence: ticket.Fence}
-	committed, certain, stale := (&txn.Tx{DB: s.db, Entry: entry}).Look(t.Context())
+	a := &attempt{store: s, claim: store.Claim{ID: ticket.ID, Owner: ticket.Owner}, fence: ticket.Fence}
+	a.first = segment{attempt: a, seal: &store.Seal{Answer: &store.Completion{}}}
+	committed, certain, stale := (&txn.Tx{DB: s.db, Entry: &a.first}).Look(t.Context())
 	require.NoError(t, stale)
 	return committed, certain
 }
@@ -95,8 +96,8 @@ func TestReadBackAsksForItsOwnStep(t *testing.T) {
 	require.NoError(t, err)
 	open.Opening(func() error { return nil })
 	committed := func(seal store.Seal, fence int64) bool {
-		of := &segments{store: st, answer: &answer{store: st, claim: c, fence: fence}}
-		committed, certain, stale := (&txn.Tx{DB: st.db, Entry: &sealing{segments: of, seal: &seal}}).Look(t.Context())
+		of := &attempt{store: st, claim: c, fence: fence}
+		committed, certain, stale := (&txn.Tx{DB: st.db, Entry: &segment{attempt: of, seal: &seal}}).Look(t.Context())
 		require.True(t, committed || certain || stale != nil)
 		return committed
 	}
@@ -159,12 +160,12 @@ func TestEachTransactionLooksForAnotherRecord(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, claimed.Won)
 	require.NoError(t, first.Rollback(), "nothing is there")
-	second := first.(rollbackTx)
-	second.Tx = &txn.Tx{DB: second.DB, Mark: second.Mark}
+	a := first.(*attempt)
+	second := &txn.Tx{DB: st.db, Mark: a.last.Mark}
 
 	other := c
 	other.Owner = store.Owner{2}
 	require.NoError(t, st.Complete(t.Context(), won(t, st, other), done))
-	require.ErrorIs(t, first.(rollbackTx).unlessTaken(t.Context(), store.ErrRetryable), store.ErrRetryable, "it has looked")
-	require.ErrorIs(t, second.unlessTaken(t.Context(), store.ErrRetryable), store.ErrStale)
+	require.ErrorIs(t, a.unlessTaken(t.Context(), a.last, &a.first, store.ErrRetryable), store.ErrRetryable, "it has looked")
+	require.ErrorIs(t, a.unlessTaken(t.Context(), second, &a.first, store.ErrRetryable), store.ErrStale)
 }

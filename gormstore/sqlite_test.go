@@ -4,10 +4,12 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
@@ -122,4 +124,47 @@ func TestAnswerWaitsForTheWriter(t *testing.T) {
 		return rec.State() == store.Completed
 	})
 	requireCompleted(t, st, finished, paid())
+}
+
+// SQLite also ends the whole transaction where a conflict is resolved with ROLLBACK, and where the disk is full. A handler
+// that swallows the error and goes on writes nothing that would commit on its own.
+//
+// CONTRACT
+func TestSQLiteRollsBackByItself(t *testing.T) {
+	t.Parallel()
+	address := sqliteAddress(t)
+	roomy := openDB(t, sqlite.Open(address), 4)
+	migrate(t, roomy)
+	execute(t, roomy, "CREATE TRIGGER refused BEFORE INSERT ON effects WHEN NEW.name = 'refused' BEGIN SELECT RAISE(ROLLBACK, 'no'); END",
+		"INSERT INTO effects (id, name) VALUES (1, 'before')", "CREATE TABLE large (name text)")
+	limit := "&_pragma=max_page_count(" + strconv.Itoa(query[int](t, roomy, "PRAGMA page_count")+20) + ")"
+	require.NoError(t, try(roomy.DB()).ok(t).Close())
+
+	for end, statement := range map[string]string{
+		"OR ROLLBACK":     "INSERT OR ROLLBACK INTO effects (id, name) VALUES (1, 'again')",
+		"RAISE(ROLLBACK)": "INSERT INTO effects (name) VALUES ('refused')",
+		"full disk":       "INSERT INTO large (name) VALUES (hex(zeroblob(200000)))",
+		"in a row":        "INSERT OR ROLLBACK INTO effects (id, name) VALUES (1, 'again') RETURNING id",
+	} {
+		for name, run := range attempts {
+			t.Run(end+", "+name, func(t *testing.T) {
+				db := openDB(t, sqlite.Open(address+limit), 4)
+				err := run(t, db, func(tx *gorm.DB) error {
+					require.NoError(t, stock(tx))
+					if end == "in a row" {
+						require.Error(t, tx.Raw(statement).Scan(&[]int{}).Error)
+					} else {
+						require.Error(t, tx.Exec(statement).Error)
+					}
+					require.ErrorContains(t, stock(tx), "an earlier statement has ended the transaction")
+					require.ErrorContains(t, tx.Exec("SELECT 1").Error, "an earlier statement has ended the transaction")
+					return nil
+				})
+				require.Error(t, err)
+				require.NotErrorIs(t, err, store.ErrEnded, "nothing of it was committed")
+				require.Equal(t, 1, countEffects(t, db))
+				requireIdle(t, db)
+			})
+		}
+	}
 }

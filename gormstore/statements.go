@@ -11,7 +11,7 @@ const (
 	insertRecord txn.Statement = "insertRecord" // PostgreSQL
 	lockFirst    txn.Statement = "lockFirst"    // PostgreSQL
 	takeOver     txn.Statement = "takeOver"
-	lookFirst    txn.Statement = "lookFirst"  // PostgreSQL
+	lookFirst    txn.Statement = "lookFirst"
 	lookAnswer   txn.Statement = "lookAnswer" // PostgreSQL
 	look         txn.Statement = "look"       // PostgreSQL
 	held         txn.Statement = "held"       // PostgreSQL
@@ -21,18 +21,17 @@ const (
 	// attempts.sql
 	renew         txn.Statement = "renew"
 	complete      txn.Statement = "complete"
-	recordAnswer  txn.Statement = "recordAnswer"  // PostgreSQL
-	recordOver    txn.Statement = "recordOver"    // PostgreSQL
-	recordRunning txn.Statement = "recordRunning" // PostgreSQL
+	recordAnswer  txn.Statement = "recordAnswer"
+	recordOver    txn.Statement = "recordOver"
+	recordRunning txn.Statement = "recordRunning"
 	sealRunning   txn.Statement = "sealRunning"
-	sealAnswer    txn.Statement = "sealAnswer" // PostgreSQL
-	ownsRecord    txn.Statement = "ownsRecord" // PostgreSQL
-	loseAnswer    txn.Statement = "loseAnswer" // PostgreSQL
+	sealAnswer    txn.Statement = "sealAnswer"
+	ownsRecord    txn.Statement = "ownsRecord"
+	loseAnswer    txn.Statement = "loseAnswer"
 	park          txn.Statement = "park"
 	release       txn.Statement = "release"
 	releaseOwner  txn.Statement = "releaseOwner"
 	keepOut       txn.Statement = "keepOut"
-	traceAnswer   txn.Statement = "traceAnswer" // SQLite
 
 	// operations.sql
 	find             txn.Statement = "find"
@@ -74,16 +73,11 @@ const (
 	lockSetting     txn.Statement = "lockSetting"
 
 	// steps.sql
-	ownRecord    txn.Statement = "ownRecord"    // SQLite
-	putSteps     txn.Statement = "putSteps"     // PostgreSQL
-	putStep      txn.Statement = "putStep"      // SQLite
-	beginTrace   txn.Statement = "beginTrace"   // SQLite
-	traceSegment txn.Statement = "traceSegment" // SQLite
-	endTrace     txn.Statement = "endTrace"     // SQLite
-	stepsOf      txn.Statement = "stepsOf"
-	stepAt       txn.Statement = "stepAt"
-	dropSteps    txn.Statement = "dropSteps"
-	forgetSteps  txn.Statement = "forgetSteps"
+	putSteps    txn.Statement = "putSteps"
+	stepsOf     txn.Statement = "stepsOf"
+	stepAt      txn.Statement = "stepAt"
+	dropSteps   txn.Statement = "dropSteps"
+	forgetSteps txn.Statement = "forgetSteps"
 
 	// references.sql
 	refer          txn.Statement = "refer"

@@ -90,8 +90,6 @@ func (m marker) payloadHash(ctx context.Context, q txn.Querier) (hash []byte, er
 
 func (m marker) Lock() int64 { return txn.LockKey(m.id) ^ txn.LockSpace ^ messageSpace }
 
-func (m marker) Trace() (txn.Statement, []any) { return traceMarker, m.key() }
-
 func (m marker) Committed(ctx context.Context, q txn.Querier) (bool, error) {
 	hash, err := m.payloadHash(ctx, q)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -106,7 +104,6 @@ func (m marker) Leave() { m.db.File.Unreserve(m.id, m.attempt) }
 const (
 	mark        txn.Statement = "mark"
 	payloadHash txn.Statement = "payloadHash"
-	traceMarker txn.Statement = "traceMarker"
 	loseMarker  txn.Statement = "loseMarker"
 	raiseFloor  txn.Statement = "raiseFloor"
 )

@@ -62,20 +62,12 @@ func (i *Inbox) beginMessage(ctx context.Context, m marker) (*txn.Tx, error) {
 	d := i.db
 	return d.Begin(ctx, m, func(t *txn.Tx) (err error) {
 		own := t.Conn.SQL
-		if d.Dialect == txn.Postgres {
-			err = d.BeginGuarded(ctx, own, txn.TimeLeft(ctx), &t.Mark, nil)
-		} else {
-			_, err = own.ExecContext(ctx, d.Dialect.Begin)
-		}
-		if err == nil {
+		if err = d.BeginGuarded(ctx, own, txn.TimeLeft(ctx), &t.Mark, nil); err == nil {
 			err = i.mark(ctx, own, m)
 		}
 		if before, ok := errors.AsType[duplicate](err); ok {
 			// Its marker can be visible before the standby has it, and a broker never delivers an acknowledged message again (F-2).
 			err = cmp.Or(d.ConfirmOn(ctx, own, before.started), err)
-		}
-		if err == nil && d.Dialect == txn.SQLite {
-			_, err = own.ExecContext(ctx, txn.SetSavepoint) // see txn.Tx.StillOpen
 		}
 		return err
 	})

@@ -32,8 +32,8 @@ type Findings struct {
 	Marks   string   // the savepoint that one of them sets; "": none
 	Undoes  string   // the savepoint that one of them goes back to, by ROLLBACK TO
 	Writes  bool     // one of them may write: see MayWrite. A savepoint, a setting and a lock write nothing
-	suspect bool     // one of them may leave something on the connection
-	Residue []string // what that may be: see residueOf
+	Calls   bool     // one of them may call a function that is not known, or is of no known kind
+	Residue []string // what it may leave on the connection: see residueOf
 }
 
 // Inspect reads a text before it is sent into a transaction of the library. It refuses what is certainly transaction
@@ -51,7 +51,7 @@ func Inspect(d Dialect, text string) (s Findings) {
 // Join adds what was found in another text of a batch.
 func (s *Findings) Join(o Findings) {
 	s.Control = cmp.Or(s.Control, o.Control)
-	s.Changes, s.suspect = s.Changes || o.Changes, s.suspect || o.suspect
+	s.Changes, s.Calls = s.Changes || o.Changes, s.Calls || o.Calls
 	s.Marks, s.Undoes = cmp.Or(o.Marks, s.Marks), cmp.Or(o.Undoes, s.Undoes)
 	s.Residue = append(s.Residue, o.Residue...)
 }
@@ -107,7 +107,7 @@ func (s *Findings) read(l lexer) (queries bool) {
 		} else if head[0].is("ROLLBACK") {
 			s.Undoes = savepointOf(head)
 		}
-		s.suspect = s.suspect || head[0].kind == word && !isTidy(head[0])
+		s.Calls = s.Calls || head[0].kind == word && !isTidy(head[0])
 		switch first := head[0]; {
 		case first.kind == endOfText, first.kind == word && writesNothing[first.name()]:
 		case first.isSymbol('('), first.kind == word && reading[first.name()]:
@@ -124,7 +124,7 @@ func (s *Findings) read(l lexer) (queries bool) {
 			s.Control = fmt.Errorf("%w. Refused: %s", ErrControl, why)
 		}
 	}
-	if s.suspect {
+	if s.Calls {
 		s.Residue = append(s.Residue, residueOf(text)...)
 	}
 	return queries
@@ -212,7 +212,7 @@ func (l *lexer) statement(head *[6]token, s *Findings) (more bool) {
 		case t.isSymbol(';') && inBody == 0:
 			return true
 		case t.isSymbol('('):
-			s.suspect = s.suspect || !columns && (qualified || maySuspect(last))
+			s.Calls = s.Calls || !columns && (qualified || maySuspect(last))
 			columns = false
 		case t.kind == word || t.kind == quotedName:
 			if n > 0 && l.dialect == Postgres && makesTable(head[0], last, t) {

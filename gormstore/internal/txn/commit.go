@@ -29,7 +29,7 @@ func (t *Tx) commit(ctx context.Context, last LastCalls) error {
 				t.Conn.giveBack()
 			case atCommit:
 				t.Conn.rollback() // SQLite keeps the transaction open after some errors
-			case t.DB.Dialect == Postgres && SQLState(err) == "": // nothing of it could be read, and COMMIT may be in it
+			case SQLState(err) == "" && t.DB.Dialect == Postgres: // nothing of it could be read, and COMMIT may be in it
 				t.Conn.discard()
 			default:
 				if err = t.noteLast(err); !t.rollback() {
@@ -65,16 +65,12 @@ type LastCalls struct {
 	Alone  []Call // after a ROLLBACK, in a transaction of their own; the last one records the answer
 }
 
-// Committing is the message of a transaction that commits.
-func Committing(calls ...Call) LastCalls {
-	return LastCalls{Within: append(calls, Call{Text: "COMMIT"})}
-}
-
 // sendLast sends the last message. atCommit says that the error is that of a COMMIT, or came after a ROLLBACK.
 // Otherwise, if it comes from the server (see isRefusal), nothing was committed, and the transaction may be open.
 func (t *Tx) sendLast(ctx context.Context, last LastCalls) (atCommit bool, err error) {
 	own, within := t.Conn.SQL, len(last.Within)
 	succeeded, err := Send(ctx, own, append(last.Within[:within:within], last.Alone...)...)
+	t.checked = t.DB.Dialect == SQLite && succeeded > 0 // the first call was the proof
 	if len(last.Alone) == 0 {
 		return succeeded >= within-1, err
 	}
@@ -87,7 +83,7 @@ func (t *Tx) sendLast(ctx context.Context, last LastCalls) (atCommit bool, err e
 	for try := 1; try < MaxTries && IsConflict(err); try++ { // no handler has run in this transaction
 		_, err = Send(ctx, own, last.Alone...)
 	}
-	if state := SQLState(err); state == notOurs || state == nothingRecorded {
+	if state := SQLState(err); state == otherTx || state == nothingRecorded || errors.Is(err, errUnchanged) {
 		err = fmt.Errorf("%w: %w", store.ErrStale, err) // another attempt has the key, or has had it
 	}
 	return true, err
@@ -96,26 +92,35 @@ func (t *Tx) sendLast(ctx context.Context, last LastCalls) (atCommit bool, err e
 // unprepared reports that a driver could not prepare the record of an undone attempt, because a function or a trigger has
 // changed the role. The transaction is ended then, and the role with it.
 func (t *Tx) unprepared(err error) bool {
-	if state := SQLState(err); err == nil || state == "" || state == notOurs {
+	if state := SQLState(err); err == nil || state == "" || state == otherTx {
 		return false
 	}
 	ctx, cancel := Ending()
 	defer cancel()
-	ours, err := t.RollbackPostgres(ctx)
+	ours, err := t.RollbackOurs(ctx)
 	return ours && err == nil
 }
 
 // noteLast looks at an error of the message's statements before COMMIT.
 func (t *Tx) noteLast(err error) error {
-	switch SQLState(err) {
-	case notOurs:
+	switch state := SQLState(err); {
+	case isOtherTx(err) && !t.checked:
 		t.Gone = true
-	case nothingRecorded, recordedBefore:
+	case state == nothingRecorded, state == recordedBefore, errors.Is(err, errUnchanged):
 		return fmt.Errorf("%w: %w", store.ErrStale, err)
-	case clockOutside:
+	case state == clockOutside, state == "" && strings.Contains(err.Error(), noLease):
 		return fmt.Errorf("%w: %w", store.ErrClock, err)
 	}
 	return t.because(err)
+}
+
+// noLease is the error of SQLite where the clock is outside of its window.
+const noLease = "NOT NULL constraint failed: idempotency_record.lease_until"
+
+// isOtherTx reports that the proof has failed that the transaction is the one that was begun.
+func isOtherTx(err error) bool {
+	const sqliteError = 1 // "no such savepoint"
+	return SQLState(err) == otherTx || SQLState(err) == "" && sqliteCode(err) == sqliteError
 }
 
 // because returns what has aborted the transaction in place of 25P02, which tells nothing. If that alone would not be a
@@ -170,20 +175,25 @@ func (t *Tx) readBack(ctx context.Context, err error) error {
 	}
 }
 
+// TryLock takes a lock in a transaction if nobody holds it, and says when the server was started, as Server does. On SQLite
+// nobody does: this process has the writer.
+func (d *Database) TryLock(ctx context.Context, q Querier, lock int64) (locked bool, started pgtype.Int8, err error) {
+	if d.Dialect == SQLite {
+		return true, started, nil
+	}
+	err = d.QueryRow(ctx, q, tryLock, lock).Scan(&locked, &started)
+	return locked, started, err
+}
+
 // Look reads whether this transaction's entry is committed, and whether that is certain if it is not. stale is ErrStale
 // where another attempt has the record since, so that the entry tells nothing any more.
 func (t *Tx) Look(ctx context.Context) (committed, certain bool, stale error) {
 	d := t.DB
 	var started pgtype.Int8
 	err := d.InTx(ctx, func(q Querier) (err error) {
-		locked := true // SQLite: this process holds the writer
-		if d.Dialect == Postgres {
-			if err := d.QueryRow(ctx, q, tryLock, t.Entry.Lock()).Scan(&locked, &started); err != nil {
-				return err
-			}
+		if certain, started, err = d.TryLock(ctx, q, t.Entry.Lock()); err == nil {
+			committed, err = t.Entry.Committed(ctx, q)
 		}
-		committed, err = t.Entry.Committed(ctx, q)
-		certain = locked
 		return err
 	})
 	if err == nil && committed {

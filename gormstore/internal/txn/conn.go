@@ -36,9 +36,8 @@ type DBTX interface {
 // Conn is the connection of a transaction as handlers see it. It checks every error, because a handler may swallow one
 // that decides how the attempt ends. It refuses transaction control, and statements after the end.
 type Conn struct {
-	SQL   *sql.Conn
-	db    *Database
-	alive func(ctx context.Context) bool // SQLite: the transaction is still open
+	SQL *sql.Conn
+	db  *Database
 
 	attempt context.Context         // the handler's, set by bind
 	cut     context.CancelCauseFunc // ends it; nil where it has an end of its own
@@ -50,12 +49,13 @@ type Conn struct {
 	copying atomic.Bool              // a CopyFrom is being sent
 	wrote   atomic.Bool              // a statement of the handler may have written
 	message atomic.Pointer[Binding]  // the innermost message that has joined the transaction and is being processed
-	ended   atomic.Bool              // PostgreSQL: after a statement of the handler the server had no transaction
+	ended   atomic.Bool              // after a statement of the handler there was no transaction
+	lost    atomic.Bool              // SQLite: it has ended the transaction itself, with the error of a statement
 	onEnded func(ctx context.Context)
 
 	mu     sync.RWMutex // held for reading by statements, for writing by the end
 	over   bool
-	serial sync.Mutex // SQLite: no other statement may come between alive and the statement after it
+	serial sync.Mutex // SQLite: no other statement may come between one that has failed and stillOpen
 
 	stateMu  sync.Mutex
 	failures failures
@@ -116,7 +116,7 @@ func (c *Conn) admit(ctx context.Context, queries ...string) (inside sqltext.Fin
 	if inside.Control != nil {
 		return inside, c.refused(inside.Control)
 	}
-	if err = c.open(ctx); err != nil {
+	if err = c.open(); err != nil {
 		return inside, err
 	}
 	if c.db.Dialect == Postgres && (inside.Changes || len(inside.Residue) > 0) {
@@ -133,7 +133,7 @@ func (c *Conn) admit(ctx context.Context, queries ...string) (inside sqltext.Fin
 }
 
 // open begins a statement, if the transaction is still open. Call release after the statement.
-func (c *Conn) open(ctx context.Context) (err error) {
+func (c *Conn) open() (err error) {
 	c.mu.RLock()
 	if c.db.Dialect == SQLite {
 		c.serial.Lock()
@@ -143,7 +143,7 @@ func (c *Conn) open(ctx context.Context) (err error) {
 		err = errOver
 	case c.copying.Load():
 		err = c.refused(errCopying)
-	case c.db.Dialect == SQLite && !c.alive(context.WithoutCancel(ctx)):
+	case c.lost.Load():
 		err = errLost // PostgreSQL refuses by itself; SQLite would commit the statement on its own
 	}
 	if err != nil {
@@ -163,11 +163,14 @@ func (c *Conn) refused(err error) error {
 // execOwn runs a statement of the library, between those of the handler. It is no part of the end: what comes too late
 // must not undo the answer.
 func (c *Conn) execOwn(ctx context.Context, statement string) error {
-	if err := c.open(ctx); err != nil {
+	if err := c.open(); err != nil {
 		return err
 	}
 	defer c.release()
 	_, err := c.SQL.ExecContext(ctx, statement)
+	if err != nil {
+		c.lookWhether(false)
+	}
 	return err
 }
 
@@ -186,8 +189,39 @@ func (c *Conn) done(inside sqltext.Findings, rows unread, err error) {
 		_ = c.refused(err)
 	}
 	c.keep(inside, rows, err)
+	if err != nil || inside.Calls {
+		c.lookWhether(err == nil)
+	}
 	if c.sawEnd() {
 		c.onEnded(c.attempt)
+	}
+}
+
+// lookWhether asks SQLite whether the transaction is still open, behind a statement or a row that has failed, and behind a
+// function of the app's: SQLite ends it itself after some errors, and what came next would commit on its own. byHandler: no
+// error has ended it. c.serial is held.
+func (c *Conn) lookWhether(byHandler bool) {
+	switch {
+	case c.db.Dialect != SQLite || stillOpen(c.SQL):
+	case byHandler:
+		if c.ended.CompareAndSwap(false, true) {
+			c.onEnded(c.attempt)
+		}
+	case !c.ended.Load():
+		c.lost.Store(true)
+	}
+}
+
+// failedRow is lookWhether for a row.
+func (c *Conn) failedRow() {
+	if c.db.Dialect != SQLite {
+		return
+	}
+	c.mu.RLock()
+	c.serial.Lock()
+	defer c.release()
+	if !c.over {
+		c.lookWhether(false)
 	}
 }
 
@@ -292,14 +326,6 @@ func (c *Conn) failure() error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	return cmp.Or(c.failures.doomed, c.failures.retryable)
-}
-
-// mayHaveFailed reports whether a statement has failed or was cancelled. end also cancels the attempt's context, but no
-// statement: it waits for the last one before.
-func (c *Conn) mayHaveFailed() bool {
-	c.stateMu.Lock()
-	defer c.stateMu.Unlock()
-	return c.failures.any || c.attempt != nil && c.attempt.Err() != nil && !errors.Is(context.Cause(c.attempt), errOver)
 }
 
 // within returns a context that ends when ctx or the attempt ends. Otherwise the rollback at the deadline would have to

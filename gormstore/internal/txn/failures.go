@@ -14,7 +14,6 @@ import (
 // failures are what a handler's statements have failed with. A handler may swallow the error that decides how its attempt
 // ends.
 type failures struct {
-	any       bool             // a statement has failed
 	retryable error            // an error that asks for a repeat of the whole command; class 40 before others
 	standing  error            // the first that no ROLLBACK TO has undone: on PostgreSQL it has aborted the transaction
 	marks     map[string]error // what stood at a savepoint: SQLite's transaction goes on behind an error
@@ -26,7 +25,6 @@ func (f *failures) note(d *Dialect, err error) {
 	if err == nil {
 		return
 	}
-	f.any = true
 	if IsOfDatabase(d, err) {
 		f.standing = cmp.Or(f.standing, err)
 	}

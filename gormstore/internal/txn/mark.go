@@ -2,15 +2,20 @@ package txn
 
 import (
 	"context"
+	"crypto/rand"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
-// Mark is what the first statement of a transaction has read. The server's process and the time of BEGIN say later whether
-// this is still the transaction that was begun: no statement can change them, and no other transaction has both.
+// Mark is what says later whether a transaction is still the one that was begun. On PostgreSQL its first statement has read
+// the server's process and the time of BEGIN: no statement can change them, and no other transaction has both. On SQLite it
+// is a savepoint, whose name a handler cannot know.
 type Mark struct {
+	savepoint string // its name
 	pid       uint32 // of the server's process
 	begun     int64  // transaction_timestamp()
 	commits   string // synchronous_commit, as the transaction is to commit; never off
@@ -18,13 +23,29 @@ type Mark struct {
 	guards    pgtype.Text // the settings that were set; the column has to be read, and is not used
 }
 
+// set makes the savepoint.
+func (m *Mark) set() string {
+	m.savepoint = sqltext.Savepoint + rand.Text()
+	return "SAVEPOINT " + m.savepoint
+}
+
+// release fails where the savepoint is not there, and so does backTo, which undoes what has come behind it.
+func (m *Mark) release() string { return "RELEASE SAVEPOINT " + m.savepoint }
+
+func (m *Mark) backTo() string { return "ROLLBACK TO SAVEPOINT " + m.savepoint }
+
 // Targets are the variables for the columns of begun, and of lockFirst behind the lock, the clock and the floor.
 func (m *Mark) Targets(before ...any) []any {
 	return append(slices.Grow(before, 5), &m.pid, &m.begun, &m.commits, &m.isolation, &m.guards)
 }
 
-// Args are $1 to $3 of asBegun.
-func (m *Mark) Args() []any { return []any{int64(m.pid), m.begun, m.commits} }
+// Args are $1 to $3 of asBegun, and none on SQLite.
+func (m *Mark) Args() []any {
+	if m.pid == 0 {
+		return nil
+	}
+	return []any{int64(m.pid), m.begun, m.commits}
+}
 
 // SharesSnapshot reports that all statements of the transaction see what its first one saw. Then a look behind the lock may
 // miss a record that was committed before the lock was taken.

@@ -132,7 +132,7 @@ func (p pgxTx) CopyFrom(
 	if err != nil {
 		return 0, err
 	}
-	if err = c.open(ctx); err != nil { // the text is pgx's, and leaves nothing on the connection
+	if err = c.open(); err != nil { // the text is pgx's, and leaves nothing on the connection
 		return 0, err
 	}
 	c.wrote.Store(true)

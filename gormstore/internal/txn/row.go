@@ -123,6 +123,7 @@ func (r *handedRows) Next(row []driver.Value) error {
 		return r.conn.readOn()
 	} else if !more {
 		if err := r.rows.Err(); err != nil {
+			r.conn.failedRow()
 			return err
 		}
 		r.more = r.rows.NextResultSet()

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Call is one statement of a message to PostgreSQL.
+// Call is one statement of a message.
 type Call struct {
 	Name Statement // of the library's own
 	Text string
@@ -19,7 +19,20 @@ type Call struct {
 	Row  []any // pointers that take the columns of the statement's row, if it has one; nil: no row is read
 
 	Blind bool // it is only for a driver that does not show the transaction's status
+
+	changes int // see Must
 }
+
+// Must is a call that changes n rows, or else fails. PostgreSQL's texts fail by themselves: COMMIT may be on its way.
+func (d *Database) Must(n int, c Call) Call {
+	if d.Dialect == SQLite {
+		c.changes = n
+	}
+	return c
+}
+
+// errUnchanged: a statement of the library has changed less than it must.
+var errUnchanged = errors.New("idem: gormstore: the record was not there, or was another one's")
 
 // Send sends calls over a connection, in this order. Over pgx, the driver of gorm.io/driver/postgres, they are one message
 // and one round trip; over another driver, or a wrapped one, they go one after the other. No call is run behind one that
@@ -65,16 +78,30 @@ func sendUntil(ctx context.Context, end time.Time, own *sql.Conn, calls []Call) 
 		return succeeded, named(cmp.Or(closed, err), calls...)
 	}
 	for i, c := range calls {
-		if c.Row != nil {
-			err = withoutRow(own.QueryRowContext(ctx, c.Text, c.Args...).Scan(c.Row...))
-		} else {
-			_, err = own.ExecContext(ctx, c.Text, c.Args...)
-		}
-		if err != nil {
+		if err = c.send(ctx, own); err != nil {
 			return i, named(err, c)
 		}
 	}
 	return len(calls), nil
+}
+
+// send sends a call through database/sql.
+func (c *Call) send(ctx context.Context, own *sql.Conn) error {
+	if c.Row != nil {
+		err := own.QueryRowContext(ctx, c.Text, c.Args...).Scan(c.Row...)
+		if c.changes > 0 && errors.Is(err, sql.ErrNoRows) {
+			return errUnchanged
+		}
+		return withoutRow(err)
+	}
+	result, err := own.ExecContext(ctx, c.Text, c.Args...)
+	if err != nil || c.changes == 0 {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || int(n) != c.changes {
+		return cmp.Or(err, errUnchanged)
+	}
+	return nil
 }
 
 func sendBatch(ctx context.Context, conn *pgx.Conn, calls []Call) (succeeded int, err error) {

@@ -34,6 +34,9 @@ func (d *Database) ProbeConnectionCheck(ctx context.Context, c *sql.Conn) error 
 func (d *Database) BeginGuarded(
 	ctx context.Context, own *sql.Conn, idle time.Duration, m *Mark, lock any, more ...Call,
 ) error {
+	if d.Dialect == SQLite {
+		return Ask(ctx, own, d.Opening(m, more...)...)
+	}
 	if err := d.ProbeConnectionCheck(ctx, own); err != nil {
 		return err
 	}
@@ -41,7 +44,7 @@ func (d *Database) BeginGuarded(
 	if err != nil {
 		return err
 	}
-	return Ask(ctx, own, d.Opening(append([]Call{first}, more...)...)...)
+	return Ask(ctx, own, d.Opening(m, append([]Call{first}, more...)...)...)
 }
 
 // TimeLeft is how long ctx still allows; the default deadline where it has none.
@@ -52,9 +55,9 @@ func TimeLeft(ctx context.Context) time.Duration {
 	return store.DefaultDeadline
 }
 
-// Opening are the calls that begin a transaction. Where the driver does not show the transaction's status, the library's
-// savepoint stands in for it: see Tx.RollbackPostgres.
-func (d *Database) Opening(first ...Call) []Call {
+// Opening are the calls that begin a transaction. On SQLite the library's savepoint is its mark. On PostgreSQL it stands in
+// for the transaction's status where the driver does not show that: see Tx.RollbackOurs.
+func (d *Database) Opening(m *Mark, first ...Call) []Call {
 	calls := append(make([]Call, 0, 5), Call{Text: d.Dialect.Begin})
-	return append(append(calls, first...), Call{Text: SetSavepoint, Blind: true})
+	return append(append(calls, first...), Call{Text: m.set(), Blind: true})
 }

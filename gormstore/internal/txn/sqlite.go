@@ -75,6 +75,18 @@ func (f *File) Close() error {
 	return nil
 }
 
+// stillOpen reports whether a transaction is open on a connection of SQLite: there BEGIN fails.
+func stillOpen(own *sql.Conn) bool {
+	ctx, cancel := Ending()
+	defer cancel()
+	if _, err := own.ExecContext(ctx, "BEGIN"); err != nil {
+		const sqliteError = 1 // "cannot start a transaction within a transaction"
+		return sqliteCode(err) == sqliteError
+	}
+	_, _ = own.ExecContext(ctx, "COMMIT") // of nothing; it lets rows be read on
+	return false
+}
+
 func (f *File) lockWriter(ctx context.Context) error {
 	select {
 	case f.writer <- struct{}{}:

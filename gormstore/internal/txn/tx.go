@@ -12,7 +12,6 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core/store"
-	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
 // Tx is a transaction with an app's statements in it. It has its own connection, on which the library itself sends BEGIN
@@ -28,8 +27,8 @@ type Tx struct {
 
 	ending  sync.Mutex // held while the transaction ends: Commit, Rollback or the deadline
 	ended   bool
-	checked bool  // SQLite: the savepoint was there, see StillOpen
-	Gone    bool  // PostgreSQL: the last statement has found another transaction
+	checked bool  // it was the one that was begun, and nothing of a handler's has come since
+	Gone    bool  // the last message has found another transaction
 	lost    error // why it is not known which rows were committed: see undo
 	Steps   int   // that have written in it, of a Resume attempt
 
@@ -40,19 +39,11 @@ type Tx struct {
 	}
 }
 
-// The savepoint by which the library knows its own transaction: see oursSQLite.
-const (
-	SetSavepoint    = "SAVEPOINT " + sqltext.Savepoint
-	BackToSavepoint = "ROLLBACK TO SAVEPOINT " + sqltext.Savepoint
-)
-
 // Entry is what a transaction writes besides the app's rows: the answer of an attempt, the result of a step, the marker of a
 // message. It shows afterwards whether the transaction has committed.
 type Entry interface {
 	// Lock is the advisory lock that the transaction holds; PostgreSQL.
 	Lock() int64
-	// Trace is a query that finds a row for as long as the transaction is open; SQLite.
-	Trace() (name Statement, args []any)
 	// Committed reports whether the entry is there, once the transaction has ended.
 	Committed(ctx context.Context, q Querier) (bool, error)
 	// Lose records, in another transaction, that it is not known which rows of this one were committed. If the entry was
@@ -66,7 +57,7 @@ type Entry interface {
 // NewTx is the transaction that has begun on a connection.
 func (d *Database) NewTx(own *sql.Conn, e Entry) *Tx {
 	t := &Tx{DB: d, Entry: e, Release: d.LeaveAttempt}
-	t.Conn = &Conn{SQL: own, db: d, alive: t.alive, onEnded: t.loseEarly, guarded: guardedConns(own)}
+	t.Conn = &Conn{SQL: own, db: d, onEnded: t.loseEarly, guarded: guardedConns(own)}
 	return t
 }
 
@@ -90,15 +81,6 @@ func (t *Tx) During(ctx context.Context) { t.Conn.attempt = ctx }
 
 // Use returns the connection for statements of the handler's transaction.
 func (t *Tx) Use() Querier { return t.Conn }
-
-// alive reports on SQLite whether the transaction is still open: the row that it has written first can be seen nowhere else.
-func (t *Tx) alive(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, endTimeout)
-	defer cancel()
-	name, args := t.Entry.Trace()
-	var one int
-	return t.DB.QueryRow(ctx, t.Conn.SQL, name, args...).Scan(&one) == nil
-}
 
 // holdsWriter reports that SQLite's one writer is the transaction's.
 func (t *Tx) holdsWriter() bool {
@@ -140,7 +122,7 @@ func (t *Tx) undo() error {
 const (
 	nothingRecorded = "22012" // of recordAnswer, recordOver and putSteps: a division by zero
 	recordedBefore  = "23505" // of recordAnswer: a unique violation
-	notOurs         = "22P02" // of recordAnswer, recordOver and asBegun: not an integer
+	otherTx         = "22P02" // of recordAnswer, recordOver and asBegun: not an integer
 	clockOutside    = "22003" // of recordRunning and sealRunning: no integer is so large
 	aborted         = "25P02"
 	noSavepoint     = "3B001"
@@ -151,46 +133,38 @@ const (
 func (t *Tx) rollback() (ours bool) {
 	ctx, cancel := Ending()
 	defer cancel()
-	if t.DB.Dialect == SQLite {
-		if ours = t.checked || t.oursSQLite(ctx); ctx.Err() != nil {
-			Discard(t.Conn.SQL)
-		} else {
-			Rollback(t.Conn.SQL)
-		}
-		return ours
-	}
-	ours, err := t.RollbackPostgres(ctx)
+	ours, err := t.RollbackOurs(ctx)
 	if err != nil {
-		Discard(t.Conn.SQL)
+		t.Conn.discard()
 	} else {
 		t.Conn.giveBack()
 	}
 	return ours
 }
 
-// RollbackPostgres ends the transaction. It returns false if the handler has ended it before; then it ends the one that the
+// RollbackOurs ends the transaction. It returns false if the handler has ended it before; then it ends the one that the
 // handler has begun, if there is one. After an error the connection must be closed.
 //
-// In a transaction that has failed nothing can be read. There the server's status after each of the handler's statements is
-// the proof that it was never ended. Where the driver does not show it, the library's savepoint is: only the transaction
-// that was begun has it.
-func (t *Tx) RollbackPostgres(ctx context.Context) (ours bool, err error) {
+// In a transaction of PostgreSQL that has failed nothing can be read. There the server's status after each of the handler's
+// statements is the proof that it was never ended. Where the driver does not show it, the library's savepoint is: only the
+// transaction that was begun has it.
+func (t *Tx) RollbackOurs(ctx context.Context) (ours bool, err error) {
 	own := t.Conn.SQL
 	ours = !t.Gone && !t.Conn.ended.Load()
-	if ours && Status(own) != Failed {
-		check, err := t.DB.CallOf(ctx, own, AsBegun, []any{new(int)}, t.Mark.Args()...)
+	if ours && !t.checked && !t.Conn.lost.Load() && Status(own) != Failed {
+		calls, err := t.Undoing(ctx)
 		if err == nil {
-			_, err = Send(ctx, own, check, Call{Text: "ROLLBACK"})
+			_, err = Send(ctx, own, calls...)
 		}
 		switch state := SQLState(err); {
 		case err == nil:
 			return true, nil
+		case isOtherTx(err):
+			ours = false
 		case state == "": // broken, or busy
 			return true, err
-		case state == notOurs:
-			ours = false
 		case state == aborted && Status(own) == Unknown:
-			_, missing := own.ExecContext(ctx, BackToSavepoint)
+			_, missing := own.ExecContext(ctx, t.Mark.backTo())
 			ours = SQLState(missing) != noSavepoint
 		}
 	}
@@ -198,14 +172,12 @@ func (t *Tx) RollbackPostgres(ctx context.Context) (ours bool, err error) {
 	return ours, err
 }
 
-// oursSQLite reports whether the library's savepoint is there, or SQLite itself has ended the transaction after the error of
-// a statement: nothing was sent after that.
-func (t *Tx) oursSQLite(ctx context.Context) bool {
-	_, err := t.Conn.SQL.ExecContext(ctx, BackToSavepoint)
-	if err == nil || ctx.Err() != nil { // a busy connection is closed
-		return true
+// asBegun is a statement that fails unless this is the transaction that was begun. On SQLite it undoes the handler's rows.
+func (t *Tx) asBegun(ctx context.Context) (Call, error) {
+	if t.DB.Dialect == SQLite {
+		return Call{Text: t.Mark.backTo()}, nil
 	}
-	return t.Conn.mayHaveFailed() && !t.alive(ctx)
+	return t.DB.CallOf(ctx, t.Conn.SQL, AsBegun, []any{new(int)}, t.Mark.Args()...)
 }
 
 // lose records that it is not known which rows were committed. It tries for EndPatience: if the entry was undone, the key
@@ -280,7 +252,7 @@ const EndPatience = 10 * time.Second
 // Finish sends the last message, or rolls back.
 func (t *Tx) Finish(ctx context.Context, last func() (LastCalls, error)) error {
 	return t.end(func() error {
-		err := t.failed(ctx)
+		err := t.failed()
 		var calls LastCalls
 		if err == nil {
 			calls, err = last()
@@ -294,7 +266,7 @@ func (t *Tx) Finish(ctx context.Context, last func() (LastCalls, error)) error {
 
 // failed returns the error after which nothing may commit: of the handler's statements, or of a message that has joined
 // the transaction. The marker of a message that is still being processed must not commit without the rest of its rows.
-func (t *Tx) failed(ctx context.Context) error {
+func (t *Tx) failed() error {
 	if t.Conn.ended.Load() {
 		return store.ErrEnded
 	}
@@ -304,7 +276,7 @@ func (t *Tx) failed(ctx context.Context) error {
 	if t.Conn.message.Load() != nil { // no more statements are admitted: the message has no end
 		return fmt.Errorf("%w: %w", store.ErrAborted, errUnfinished)
 	}
-	if t.DB.Dialect == SQLite && !t.alive(ctx) {
+	if t.Conn.lost.Load() {
 		return t.Conn.lostBySQLite()
 	}
 	return nil
@@ -312,8 +284,8 @@ func (t *Tx) failed(ctx context.Context) error {
 
 // FailedStep returns why the segment of a step cannot commit. A failed statement dooms it, unless the handler has undone the
 // statement with a savepoint.
-func (t *Tx) FailedStep(ctx context.Context) error {
-	if err := t.failed(ctx); err != nil {
+func (t *Tx) FailedStep() error {
+	if err := t.failed(); err != nil {
 		return err
 	}
 	if err := t.Conn.Distress(false); err != nil {
@@ -328,24 +300,19 @@ func (t *Tx) FailedStep(ctx context.Context) error {
 var errUnfinished = errors.New("idem: gormstore: a message was still being processed in the transaction when it ended; " +
 	"wait for inbox.Inbox.Process before the handler returns")
 
-// StillOpen fails on SQLite unless the transaction is the one that was begun: only that one has the savepoint. On PostgreSQL
-// the last message itself checks that.
-func (t *Tx) StillOpen(ctx context.Context) error {
-	_, err := t.Conn.SQL.ExecContext(ctx, "RELEASE SAVEPOINT "+sqltext.Savepoint)
-	t.checked = err == nil
-	if err != nil {
-		return NotCommitted(err)
-	}
-	return nil
+// Undoing is asBegun and ROLLBACK.
+func (t *Tx) Undoing(ctx context.Context) ([]Call, error) {
+	check, err := t.asBegun(ctx)
+	return []Call{check, {Text: "ROLLBACK"}}, err
 }
 
 // CommitOnly is the last message of a transaction whose entry was written first. It fails in a transaction that a failed
 // statement has aborted: there COMMIT would roll back without an error.
 func (t *Tx) CommitOnly(ctx context.Context) (LastCalls, error) {
 	if t.DB.Dialect == SQLite {
-		return Committing(), t.StillOpen(ctx)
+		return t.Restored(ctx)
 	}
-	check, err := t.DB.CallOf(ctx, t.Conn.SQL, AsBegun, []any{new(int)}, t.Mark.Args()...)
+	check, err := t.asBegun(ctx)
 	if err != nil {
 		return LastCalls{}, err
 	}
@@ -354,10 +321,14 @@ func (t *Tx) CommitOnly(ctx context.Context) (LastCalls, error) {
 
 // Restored returns calls and COMMIT, after the settings that the handler may have changed are as they were. They are
 // restored first: a driver may prepare the message's statements before it sends it, and for that the role must be the
-// library's.
+// library's. On SQLite a call in front of them proves that the transaction is the one that was begun; on PostgreSQL one of
+// the calls does.
 func (t *Tx) Restored(ctx context.Context, calls ...Call) (LastCalls, error) {
 	if err := t.Conn.restoreSettings(ctx); err != nil {
 		return LastCalls{}, NotCommitted(t.because(err))
 	}
-	return Committing(calls...), nil
+	if t.DB.Dialect == SQLite {
+		calls = append([]Call{{Text: t.Mark.release()}}, calls...)
+	}
+	return LastCalls{Within: append(calls, Call{Text: "COMMIT"})}, nil
 }

@@ -105,14 +105,14 @@ SELECT CAST(CASE WHEN c.ours THEN '1' ELSE 'not ours' END AS integer) / (SELECT 
 -- 22P02, where a record stands in the way with 22012, where the clock is outside of its window with 22003. A free record gives
 -- way if it is the one that was seen; the sweep may have dropped it since.
 --
--- $1 to $12 as in recordAnswer, $13 lease, $14 deadline, $15 and $16 the clock's window, $17 to $19 the transaction that was
--- begun (see mark.go), $20 the fence of the free record that was seen (0: there was none), $21 as $18 of claimKey.
+-- $1 to $12 as in recordAnswer, $13 lease, $14 deadline, $15 and $16 the clock's window, $17 the fence of the free record that
+-- was seen (0: there was none), $18 as $18 of claimKey, $19 to $21 the transaction that was begun (see mark.go).
 WITH c AS MATERIALIZED (
-	SELECT n.now, pg_catalog.pg_backend_pid() = $17::integer AND :transaction_now = $18::bigint AS ours,
+	SELECT n.now, pg_catalog.pg_backend_pid() = $19::integer AND :transaction_now = $20::bigint AS ours,
 		n.now BETWEEN $15::bigint
 			AND $16::bigint AS trusted,
-		pg_catalog.current_setting('synchronous_commit') = $19::text
-			OR pg_catalog.set_config('synchronous_commit', $19::text, true) <> '' AS durably
+		pg_catalog.current_setting('synchronous_commit') = $21::text
+			OR pg_catalog.set_config('synchronous_commit', $21::text, true) <> '' AS durably
 	FROM (SELECT :now AS now) n
 ), recorded AS (
 	INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
@@ -122,7 +122,7 @@ WITH c AS MATERIALIZED (
 		c.now + least($13::bigint, $14::bigint), c.now + $14::bigint, c.now,
 		CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint)
 			FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
-			THEN $21::integer END
+			THEN $18::integer END
 	FROM c WHERE c.ours AND c.durably AND c.trusted
 	ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
 		state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
@@ -131,7 +131,7 @@ WITH c AS MATERIALIZED (
 		lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
 		answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
 		sweep_from = excluded.sweep_from, sweep_after = excluded.sweep_after
-	WHERE r.fence = $20::bigint
+	WHERE r.fence = $17::bigint
 		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed)
 	RETURNING r.id
 )
@@ -187,32 +187,25 @@ WITH c AS MATERIALIZED (
 SELECT CAST(CASE WHEN c.ours THEN '1' ELSE 'not ours' END AS integer) / (SELECT pg_catalog.count(*) FROM own), c.now FROM c;
 
 -- name: loseAnswer
--- Records that nobody knows which rows of a Rollback attempt were committed: its handler has ended the transaction. $1 to $12
--- as in recordAnswer, $13 lock, $14 what is left of the deadline. It returns whether the lock was there, and whether the
--- record is written, now or before. Another attempt's record stays.
-WITH c AS MATERIALIZED (
-	SELECT :now AS now, pg_catalog.pg_try_advisory_xact_lock($13::bigint) AS lock,
-		CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-			THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END AS durably
-), lost AS (
-	INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-		command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
-	SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 3, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
-		$10::bytea, $11::boolean, $12::text, c.now, c.now, c.now + $14::bigint, c.now, NULL
-	FROM c WHERE c.lock AND c.durably
-	ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner,
-		fence = CASE WHEN r.owner = excluded.owner THEN r.fence ELSE greatest(r.fence + 1, excluded.fence) END,
-		state = 3, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
-		hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
-		timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
-		lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
-		answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
-		sweep_from = excluded.sweep_from, sweep_after = NULL
-	WHERE r.owner = excluded.owner AND r.state = 3
-		OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed
-	RETURNING r.id
-)
-SELECT c.lock, EXISTS (SELECT 1 FROM lost) FROM c;
+-- Records that nobody knows which rows of an attempt were committed: its handler has ended the transaction. The attempt's lock
+-- is held. $1 to $12 as in recordAnswer, $13 what is left of the deadline. Another attempt's record stays.
+INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
+SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 3, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
+	$10::bytea, $11::boolean, $12::text, c.now, c.now, c.now + $13::bigint, c.now, NULL
+FROM (SELECT :now AS now) c
+WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+	THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner,
+	fence = CASE WHEN r.owner = excluded.owner THEN r.fence ELSE greatest(r.fence + 1, excluded.fence) END,
+	state = 3, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
+	hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
+	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
+	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
+	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
+	sweep_from = excluded.sweep_from, sweep_after = NULL
+WHERE r.owner = excluded.owner AND r.state = 3
+	OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed;
 
 -- name: begun
 -- The first statement of a segment's or a message's transaction: it guards the transaction (see serverguard.go), and returns

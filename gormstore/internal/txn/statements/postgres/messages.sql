@@ -47,11 +47,6 @@ FROM message m LEFT JOIN won ON true LEFT JOIN there ON true;
 SELECT m.payload_hash FROM :"schema".processed_message m
 WHERE m.consumer_group = $1::text AND m.source = $2::text AND m.message_id = $3::text;
 
--- name: traceMarker
--- Finds the marker, which is there until its transaction has ended.
-SELECT 1 FROM :"schema".processed_message m
-WHERE m.consumer_group = $1::text AND m.source = $2::text AND m.message_id = $3::text;
-
 -- name: loseMarker
 -- Writes a marker for a message whose outcome is unknown, or changes its own, which was made at $7; $4 to $6 as in mark. A
 -- later delivery's stays.

@@ -19,12 +19,89 @@ UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, he
 FROM (SELECT :now AS now) c
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
 
+-- name: recordAnswer
+INSERT INTO main.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
+	expires_at, purge_at, sweep_from, sweep_after)
+SELECT ?1, ?2, ?3, ?4, 2, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, c.now, c.now, ?14, ?15, ?16, ?17, c.now + ?18,
+	c.now + ?19, c.now + ?18, 0
+FROM (SELECT :now AS now) c WHERE c.now >= ?13
+ON CONFLICT (id) DO NOTHING;
+
+-- name: recordOver
+-- ?20 the fence of the free record that was seen.
+INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
+	expires_at, purge_at, sweep_from, sweep_after)
+SELECT ?1, ?2, ?3, ?4, 2, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, c.now, c.now, ?14, ?15, ?16, ?17, c.now + ?18,
+	c.now + ?19, c.now + ?18, 0
+FROM (SELECT :now AS now) c WHERE c.now >= ?13
+ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
+	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
+	hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
+	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
+	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status,
+	partial = excluded.partial, answer_encoding = 1, headers = excluded.headers, body = excluded.body,
+	expires_at = excluded.expires_at, purge_at = excluded.purge_at, sweep_from = excluded.sweep_from, sweep_after = 0
+WHERE r.fence = ?20 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed);
+
+-- name: recordRunning
+-- Where the clock is outside of its window, the end of the lease is NULL, which is refused. So in sealRunning.
+INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
+SELECT ?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, 
+	CASE WHEN c.now BETWEEN ?15 AND ?16 THEN c.now + min(?13, ?14) END, c.now + ?14, c.now,
+	CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint) FROM main.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
+		THEN ?18 END
+FROM (SELECT :now AS now) c WHERE true
+ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
+	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
+	hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
+	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
+	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
+	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
+	sweep_from = excluded.sweep_from, sweep_after = excluded.sweep_after
+WHERE r.fence = ?17 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed)
+RETURNING 1, created_at;
+
+-- name: ownsRecord
+-- Nobody else writes until the transaction ends.
+SELECT 1 FROM main.idempotency_record r WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
+
 -- name: sealRunning
--- ?4 lease, ?5 the clock; ?6 the deadline where the segment has written the record, whose times begin now. NULL elsewhere.
-UPDATE main.idempotency_record AS r SET created_at = CASE WHEN ?6 IS NULL THEN r.created_at ELSE ?5 END,
-	deadline_at = coalesce(?5 + ?6, r.deadline_at), lease_until = min(?5 + ?4, coalesce(?5 + ?6, r.deadline_at)),
-	sweep_from = CASE WHEN ?6 IS NULL THEN r.sweep_from ELSE ?5 END
-WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
+UPDATE main.idempotency_record AS r SET lease_until = CASE WHEN c.now BETWEEN ?5 AND ?6 THEN min(c.now + ?4, r.deadline_at) END
+FROM (SELECT :now AS now) c
+WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1
+RETURNING 1, :now;
+
+-- name: sealAnswer
+UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, headers = ?6, body = ?7,
+	expires_at = max(c.now, r.created_at) + ?8, purge_at = max(c.now, r.created_at) + ?9,
+	sweep_after = CASE WHEN r.sweep_after <= ?8 / 800000
+			AND max(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000 - ?8
+		THEN r.sweep_after ELSE 0 END,
+	sweep_from = CASE WHEN r.sweep_after <= ?8 / 800000
+			AND max(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000 - ?8
+		THEN r.sweep_from ELSE max(c.now, r.created_at) + ?8 END
+FROM (SELECT :now AS now) c
+WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3)
+RETURNING 1, :now;
+
+-- name: loseAnswer
+INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
+SELECT ?1, ?2, ?3, ?4, 3, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, c.now, c.now + ?13, c.now, NULL
+FROM (SELECT :now AS now) c WHERE true
+ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner,
+	fence = CASE WHEN r.owner = excluded.owner THEN r.fence ELSE max(r.fence + 1, excluded.fence) END,
+	state = 3, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
+	hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
+	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
+	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
+	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
+	sweep_from = excluded.sweep_from, sweep_after = NULL
+WHERE r.owner = excluded.owner AND r.state = 3
+	OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed;
 
 -- name: park
 UPDATE main.idempotency_record AS r SET state = 3, sweep_after = NULL
@@ -56,6 +133,3 @@ ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
 	sweep_from = CASE WHEN r.state = 5 THEN excluded.sweep_from ELSE r.sweep_from END
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now
 	AND NOT r.timed;
-
--- name: traceAnswer
-SELECT 1 FROM main.idempotency_record WHERE id = ?1 AND owner = ?2 AND state = 1;

@@ -34,6 +34,15 @@ WHERE r.id = ?1 AND r.fence = ?19 AND c.now >= ?12 AND (r.state = 5 OR c.now <= 
 		r.state = 1 AND r.recovery = 2 AND r.lease_until <= c.now AND ?4 = 2 AND r.hash_version = ?7 AND r.command_hash = ?8
 	END;
 
+-- name: lookFirst
+-- The clock and the floor are those of the moment at which the record is read, or is not there. ?2 the name of the floor.
+SELECT :now,
+	(SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?2), 0, NULL,
+	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
+	r.body, r.attempts, r.timed, r.traceparent
+FROM (SELECT 1) AS one LEFT JOIN main.idempotency_record r ON r.id = ?1;
+
 -- name: importRecord
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed,

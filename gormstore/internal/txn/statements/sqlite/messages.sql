@@ -14,9 +14,6 @@ ON CONFLICT (consumer_group, source, message_id) DO NOTHING RETURNING processed_
 SELECT m.payload_hash FROM main.processed_message m
 WHERE m.consumer_group = ?1 AND m.source = ?2 AND m.message_id = ?3;
 
--- name: traceMarker
-SELECT 1 FROM main.processed_message m WHERE m.consumer_group = ?1 AND m.source = ?2 AND m.message_id = ?3;
-
 -- name: loseMarker
 INSERT INTO main.processed_message AS m
 	(consumer_group, source, message_id, payload_hash, processed_at, published_at, expires_at)

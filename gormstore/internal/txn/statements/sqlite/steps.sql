@@ -1,30 +1,17 @@
 -- The steps of Resume attempts, as in ../postgres/steps.sql, where the statements are explained.
 
--- name: ownRecord
--- Proves that the attempt owns its record. Nobody else writes until the transaction ends.
-UPDATE main.idempotency_record AS r SET state = r.state
-WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
-
--- name: putStep
+-- name: putSteps
 INSERT INTO main.idempotency_step AS s (record_id, name, kind, state, fence, started_at, finished_at, result, derived)
-SELECT ?1, ?3, ?4, ?5, ?2, c.now, CASE WHEN ?5 = 2 THEN c.now END, ?6, ?7
-FROM (SELECT :now AS now) c WHERE true
+SELECT ?1, n.name, n.kind, n.state, n.fence, c.now + n.place, CASE WHEN n.state = 2 THEN c.now + n.place END, n.result, n.derived
+FROM (SELECT :now AS now) c,
+	(SELECT 0 AS place, ?2 AS fence, ?3 AS name, ?4 AS kind, ?5 AS state, ?6 AS result, ?7 AS derived
+		UNION ALL SELECT 1, ?8, ?9, ?10, ?11, ?12, ?13) AS n
+WHERE n.name IS NOT NULL
 ON CONFLICT (record_id, name) DO UPDATE SET state = max(s.state, excluded.state),
 	finished_at = CASE WHEN s.state = 2 THEN s.finished_at ELSE excluded.finished_at END,
 	result = CASE WHEN s.state = 2 THEN s.result ELSE excluded.result END,
 	derived = CASE WHEN s.state = 2 THEN s.derived ELSE excluded.derived END
 WHERE s.kind = excluded.kind AND s.fence = excluded.fence AND (s.state < 2 OR excluded.state = 2);
-
--- name: beginTrace
--- Writes a row that shows for as long as the segment's transaction is there; ?2 fence. endTrace deletes it.
-INSERT INTO main.idempotency_step (record_id, name, kind, state, fence, started_at) VALUES (?1, '', 1, 0, ?2, 0);
-
--- name: traceSegment
--- Finds that row.
-SELECT 1 FROM main.idempotency_step WHERE record_id = ?1 AND name = '' AND fence = ?2;
-
--- name: endTrace
-DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1 AND s.name = '';
 
 -- name: stepsOf
 SELECT :now, s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding,

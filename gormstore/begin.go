@@ -1,0 +1,237 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
+)
+
+// begin claims for an attempt that writes nothing to be seen before its first seal: it takes the key's lock, and looks at
+// the record. A record that is seen decides; the lock decides only without one. An operation that can be resumed is only
+// returned. On PostgreSQL the first segment is open behind it. On SQLite it holds the one writer from its begin on, and a
+// Resume attempt opens it when it needs it.
+func (s *Store) begin(ctx context.Context, c store.Claim) (a *attempt, claimed store.Claimed, err error) {
+	if err := s.check(ctx); err != nil {
+		return nil, store.Claimed{}, err
+	}
+	if s.db.File != nil {
+		return s.beginInFile(ctx, c)
+	}
+	a, claimed, err = s.enterAndBegin(ctx, c)
+	if errors.Is(err, txn.ErrRace) { // other claims won each time
+		return nil, store.Claimed{Busy: true}, nil
+	}
+	return a, claimed, err
+}
+
+// beginInFile is begin on SQLite: neither a repeat nor a look waits for the writer.
+func (s *Store) beginInFile(ctx context.Context, c store.Claim) (a *attempt, claimed store.Claimed, err error) {
+	l := &lookedAt{attempt: attempt{store: s, claim: c, fence: 1}}
+	l.lock = pgtype.Bool{Bool: s.db.File.Reserve(c.ID, c.Owner), Valid: true}
+	defer func() {
+		if a == nil {
+			s.db.File.Unreserve(c.ID, c.Owner)
+		}
+	}()
+	err = s.db.QueryRow(ctx, s.db.Pool, lookFirst, c.ID[:], floorName(c)).Scan(l.record.targets(&l.at, &l.floor)...)
+	if err != nil {
+		return nil, store.Claimed{}, err
+	}
+	l.now = l.at
+	if claimed, err = l.decide(ctx); err != nil || !claimed.Won {
+		return nil, claimed, err
+	}
+	if c.Recovery == store.Rollback {
+		err = l.attempt.open(ctx)
+	}
+	if err != nil {
+		return nil, store.Claimed{}, err
+	}
+	return &l.attempt, claimed, nil
+}
+
+// enterAndBegin is begin on PostgreSQL. The record of a key that this process has seen is read first, without a transaction.
+func (s *Store) enterAndBegin(ctx context.Context, c store.Claim) (a *attempt, claimed store.Claimed, err error) {
+	look := func(ctx context.Context) (store.Claimed, error) { return s.peek(ctx, c) }
+	if claimed, err := s.db.EnterOrLook(ctx, look); err != nil || txn.IsThere(claimed) {
+		return nil, claimed, err
+	}
+	var open *sql.Conn
+	defer func() {
+		switch {
+		case a != nil:
+		case open != nil: // the answer does not wait for it
+			go func() {
+				defer s.db.LeaveAttempt()
+				txn.Rollback(open)
+			}()
+		default: // a panic, too
+			s.db.LeaveAttempt()
+		}
+	}()
+	if s.seen.before(c.ID) { // a repeat needs no transaction
+		if claimed, err = s.lookFirst(ctx, c); err != nil || txn.IsThere(claimed) {
+			return nil, claimed, err
+		}
+	}
+	for range 2 { // as in Claim
+		err = txn.Retry(ctx, func() (err error) {
+			a, open, claimed, err = s.openAndLook(ctx, c)
+			return err
+		})
+		if err != nil || !claimed.KeyRefused {
+			break
+		}
+	}
+	return a, claimed, err
+}
+
+// openAndLook opens the transaction of an attempt. If it finds a record, or a running attempt, it returns the connection,
+// whose transaction is still open, and has written nothing.
+func (s *Store) openAndLook(ctx context.Context, c store.Claim) (
+	a *attempt, open *sql.Conn, claimed store.Claimed, err error,
+) {
+	own, err := s.db.Pool.Conn(ctx)
+	if err != nil {
+		return nil, nil, store.Claimed{}, err
+	}
+	defer func() {
+		if a == nil && open == nil {
+			txn.Undo(own, err)
+		}
+	}()
+	l := &lookedAt{attempt: attempt{store: s, claim: c, fence: 1}}
+	if err := l.lockAndLook(ctx, own); err != nil {
+		return nil, nil, store.Claimed{}, err
+	}
+	switch claimed, err = l.decide(ctx); {
+	case err == nil && claimed.Won:
+		a = &l.attempt
+		a.last, a.isOpen = s.db.NewTx(own, &a.first), true
+		a.last.Mark = l.mark
+	case err == nil && txn.IsThere(claimed) && !l.lock.Bool: // with the lock, ROLLBACK comes first: no repeat may find it busy
+		open = own
+	}
+	return a, open, claimed, err
+}
+
+// lookedAt is what the first message of an attempt reads, in one piece of memory with the attempt.
+type lookedAt struct {
+	attempt attempt
+	lock    pgtype.Bool // NULL: not tried
+	now, at pgtype.Int8 // when it was tried, and when the record was read
+	floor   floor
+	mark    txn.Mark
+	record  recordScan
+}
+
+// lockAndLook begins the transaction of an attempt, tries the key's lock, and looks at the record: one round trip. Lock and
+// look are two statements, so that the look sees everything that was committed before the lock was taken.
+func (l *lookedAt) lockAndLook(ctx context.Context, own *sql.Conn) error {
+	db, c := l.attempt.store.db, &l.attempt.claim
+	if err := db.ProbeConnectionCheck(ctx, own); err != nil {
+		return err
+	}
+	args := append(append(make([]any, 0, 5), c.ID[:], txn.LockKey(c.ID)), db.Guards(c.Deadline)...)
+	first, err := db.CallOf(ctx, own, lockFirst, l.mark.Targets(&l.lock, &l.now, &l.floor), append(args, floorName(*c))...)
+	if err != nil {
+		return err
+	}
+	second, err := db.CallOf(ctx, own, lookFirst, l.record.targets(&l.at), c.ID[:])
+	if err != nil {
+		return err
+	}
+	return txn.Ask(ctx, own, db.Opening(&l.mark, first, second)...)
+}
+
+// decide says how a claim ends whose key and record were found like this.
+func (l *lookedAt) decide(ctx context.Context) (store.Claimed, error) {
+	a, c, now, there := &l.attempt, &l.attempt.claim, txn.Time(l.now), l.record.id != nil
+	a.first.attempt = a
+	var seen store.Record
+	var err error
+	switch {
+	case now.IsZero():
+		return store.Claimed{}, txn.ErrNoWrites
+	case there:
+		seen, err = a.store.thereIs(ctx, &l.record, txn.Time(l.at))
+		if err != nil || !takeable(seen, *c) || seen.State() != store.Free { // the last one is resumable
+			return store.Claimed{Record: seen}, err
+		}
+		a.seen, a.fence, a.timed, a.stepped = seen.Fence, seen.Fence+1, seen.Timed, seen.Recovery == store.Resume
+	}
+	switch {
+	case !l.lock.Valid: // the record that decided has gone in between
+		return store.Claimed{}, txn.ErrRace
+	case !l.lock.Bool:
+		return store.Claimed{Busy: true}, nil
+	case !there && !c.Trusts(now):
+		return store.Claimed{}, store.ErrClock
+	case !there && !c.Key.Allows(now, l.floor.Time):
+		return keyRefused(now), nil
+	case there:
+		if hidden, err := outside(seen, *c); hidden {
+			return store.Claimed{Record: seen}, err
+		}
+		if refuses(seen, *c, l.floor) {
+			return keyRefused(now), nil
+		}
+	}
+	won := wonRecord(*c, a.fence, now)
+	won.Timed = a.timed || c.Key.Timed
+	return store.Claimed{Won: true, Record: won}, nil
+}
+
+// open opens a segment; a.mu is held.
+func (a *attempt) open(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, txn.EndPatience)
+	defer cancel()
+	leave, err := a.store.db.EnterSegment(ctx)
+	if err != nil {
+		return err
+	}
+	entry := &a.first
+	if a.sealed {
+		entry = &segment{attempt: a}
+	}
+	var t *txn.Tx
+	err = txn.Retry(ctx, func() error {
+		t, err = a.store.db.Begin(ctx, entry, func(t *txn.Tx) error { return a.beginSegment(ctx, t) })
+		return err
+	})
+	if err != nil {
+		leave()
+		if txn.IsConflict(err) {
+			err = txn.NotCommitted(err)
+		}
+		return err
+	}
+	t.Release = leave
+	t.During(a.ctx)
+	a.last, a.isOpen = t, true
+	return nil
+}
+
+// beginSegment opens a transaction that has seen no record, or one of a segment behind the first seal. The latter waits for
+// the key's lock: a repeat that looks holds it for a moment. From then on the operation cannot be taken over until the
+// segment ends. Where nothing is sealed, the refusal that is recorded alone takes the lock itself.
+func (a *attempt) beginSegment(ctx context.Context, t *txn.Tx) error {
+	db, own, idle := a.store.db, t.Conn.SQL, max(txn.TimeLeft(ctx), a.claim.Deadline)
+	if !a.sealed {
+		return db.BeginGuarded(ctx, own, idle, &t.Mark, nil)
+	}
+	var mine int
+	ask, err := db.CallOf(ctx, own, ownsRecord, []any{&mine}, ownedBy(a.ticket())...)
+	if err == nil {
+		err = db.BeginGuarded(ctx, own, idle, &t.Mark, txn.LockKey(a.claim.ID), ask)
+	}
+	if err == nil && mine == 0 {
+		err = store.ErrStale
+	}
+	return err
+}

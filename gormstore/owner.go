@@ -1,0 +1,123 @@
+package gormstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
+)
+
+// ownedBy are $1 to $3 of the statements that prove their ownership.
+func ownedBy(t store.Ticket) []any { return []any{t.ID[:], t.Owner[:], t.Fence} }
+
+// completionArgs are $4 to $9 of complete.
+func completionArgs(c store.Completion) ([]any, error) {
+	headers, err := encodeHeaders(c.Answer.Header)
+	if err != nil {
+		return nil, err
+	}
+	return []any{int64(c.Answer.Status), c.Answer.Partial, headers, c.Answer.Body, c.Retention.Microseconds(),
+		(c.Retention + c.Tombstone).Microseconds()}, nil
+}
+
+// owned runs a statement that changes a record only for its current owner. If the statement changes nothing, same reports
+// whether an earlier try of the same statement has changed the record. If not, the error is ErrStale.
+func (s *Store) owned(
+	ctx context.Context, t store.Ticket, same func(store.Record) bool, name txn.Statement, args ...any,
+) error {
+	return s.db.Write(ctx, func(q txn.Querier) error {
+		if changed, err := s.change(ctx, q, name, append(ownedBy(t), args...)); err != nil || changed {
+			return err
+		}
+		var scan recordScan
+		rec, err := s.scan(ctx, q, &scan, find, t.ID[:])
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			rec = store.Record{}
+		case err != nil:
+			return err
+		}
+		if same(rec) {
+			return s.db.Confirm(ctx, scan.Started.Int64) // the earlier try may not have waited for the standby
+		}
+		return store.ErrStale
+	})
+}
+
+// change runs a statement that changes one record or none. The write of an answer also returns the server on PostgreSQL.
+func (s *Store) change(ctx context.Context, q txn.Querier, name txn.Statement, args []any) (changed bool, err error) {
+	if s.db.Dialect == txn.SQLite || name != complete {
+		n, err := s.db.Exec(ctx, q, name, args...)
+		return n == 1, err
+	}
+	var by txn.Server
+	if err := s.db.AskOn(ctx, q, name, &by, []any{&by.PID, &by.Started}, args...); err != nil || by.PID == 0 {
+		return false, err
+	}
+	return true, s.db.ConfirmWritten(ctx, by)
+}
+
+// Renew implements [store.Store].
+func (s *Store) Renew(ctx context.Context, t store.Ticket, lease time.Duration) error {
+	return s.owned(ctx, t, func(store.Record) bool { return false }, renew, lease.Microseconds())
+}
+
+// Complete implements [store.Store].
+func (s *Store) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
+	args, err := completionArgs(c)
+	if err != nil {
+		return err
+	}
+	done := func(r store.Record) bool {
+		return r.Ticket == t && (r.Stored == store.Completed || r.Stored == store.Expired)
+	}
+	send := func(ctx context.Context) error { return s.owned(ctx, t, done, complete, args...) }
+	return s.answers.Run(ctx, t, s.db.StallOf(0, t.ID), send)
+}
+
+// Park implements [store.Store].
+func (s *Store) Park(ctx context.Context, t store.Ticket) error {
+	return s.owned(ctx, t, func(store.Record) bool { return false }, park)
+}
+
+// keepFree is how long the row of a free key stays, so that the next attempt gets a higher fence.
+const keepFree = store.DefaultRetention
+
+// Release implements [store.Store]. If its connection is broken, it goes over another one: the claim that it takes back
+// may have broken it.
+func (s *Store) Release(ctx context.Context, t store.Ticket) error {
+	return txn.OverAnother(ctx, func() error { return s.release(ctx, t) })
+}
+
+func (s *Store) release(ctx context.Context, t store.Ticket) error {
+	if t.Fence != 0 {
+		freed := func(r store.Record) bool { return r.ID != t.ID || r.Ticket == t && r.Stored == store.Free }
+		return s.owned(ctx, t, freed, release, keepFree.Microseconds())
+	}
+	// The claim may still be running in the server, although its owner got an error. Then it holds the record's lock.
+	return s.db.InTx(ctx, func(q txn.Querier) error {
+		if s.db.Dialect == txn.Postgres {
+			if _, err := s.db.Exec(ctx, q, waitLock, txn.LockKey(t.ID)); err != nil {
+				return err
+			}
+		}
+		n, err := s.db.Exec(ctx, q, releaseOwner, t.ID[:], t.Owner[:], keepFree.Microseconds())
+		if err != nil || n == 1 {
+			return err
+		}
+		rec, err := s.find(ctx, q, t.ID)
+		switch {
+		case err == nil && rec.Owner == t.Owner && rec.Stored == store.Free:
+			return nil
+		case errors.Is(err, store.ErrNotFound), err == nil && rec.State() == store.Free:
+			_, err = s.db.Exec(ctx, q, keepOut, t.ID[:], t.Owner[:], keepFree.Microseconds(), make([]byte, len(rec.Scope)),
+				make([]byte, len(rec.Realm)))
+			return err
+		case err == nil:
+			return store.ErrStale
+		}
+		return err
+	})
+}

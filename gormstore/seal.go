@@ -1,0 +1,379 @@
+package gormstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/txn"
+)
+
+// segment is the entry of a transaction of an attempt: what its seal writes.
+type segment struct {
+	*attempt
+	seal *store.Seal // nil until the segment ends
+	now  pgtype.Int8 // when the record was written, as its statement returned it
+	read time.Time   // when it was found written, if its COMMIT was read back
+}
+
+// isFirst reports whether the segment writes the record.
+func (e *segment) isFirst() bool { return e == &e.attempt.first }
+
+// at is the database's clock at the seal. Of a COMMIT that was read back the statement's reply is not known; it may even
+// arrive later.
+func (e *segment) at(err error) time.Time {
+	switch {
+	case err != nil:
+		return time.Time{}
+	case !e.read.IsZero():
+		return e.read
+	}
+	return txn.Time(e.now)
+}
+
+// Lock implements [txn.Entry].
+func (e *segment) Lock() int64 { return txn.LockKey(e.claim.ID) }
+
+// Leave implements [txn.Entry]. Behind the first seal the record keeps others out.
+func (e *segment) Leave() {
+	if e.isFirst() {
+		e.store.db.File.Unreserve(e.claim.ID, e.claim.Owner)
+	}
+}
+
+// Committed reports whether this very seal has committed: the record alone would not tell it from an earlier one.
+func (e *segment) Committed(ctx context.Context, q txn.Querier) (bool, error) {
+	s, t, seal := e.store, e.ticket(), e.seal
+	rec, err := s.find(ctx, q, t.ID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	case seal.Answer != nil: // one that was erased in the meantime was committed, too
+		return rec.Ticket == t && hasOutcome(rec), nil
+	case rec.Fence > t.Fence: // whoever has it may have taken over what this seal has committed
+		return false, store.ErrStale
+	case rec.Ticket != t:
+		return false, nil
+	}
+	e.read = rec.Now
+	// Each of the two may have been there before: the start of a call that is repeated, and the result of a call that was
+	// recorded by a write of its own whose end nobody knew.
+	if len(seal.Steps) > 0 {
+		last, err := s.stepAt(ctx, q, t.ID, seal.Steps[len(seal.Steps)-1].Name)
+		if there, err := isThereStep(last, err); !there || !last.Finished {
+			return false, err
+		}
+	}
+	if seal.Start != nil {
+		return isThereStep(s.stepAt(ctx, q, t.ID, seal.Start.Name))
+	}
+	return true, nil // or it wrote the record, or only a lease
+}
+
+func isThereStep(_ store.StepRecord, err error) (bool, error) {
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Lose makes the operation unknown. If the handler has rolled back before the first seal, the key is free, and another
+// attempt may have it.
+func (e *segment) Lose(ctx context.Context, q txn.Querier, left time.Duration) error {
+	s := e.store
+	if e.isSealed() {
+		_, err := s.db.Exec(ctx, q, park, ownedBy(e.ticket())...)
+		return err
+	}
+	if e.stepped { // what takes a free record forgets its steps
+		if _, err := s.db.Exec(ctx, q, forgetSteps, e.claim.ID[:], e.seen); err != nil {
+			return err
+		}
+	}
+	switch locked, _, err := s.db.TryLock(ctx, q, e.Lock()); {
+	case err != nil:
+		return err
+	case !locked:
+		return txn.ErrRace // the attempt that holds the lock may give up: try again
+	}
+	// Where it writes nothing, another attempt has had the key since.
+	_, err := s.db.Exec(ctx, q, loseAnswer, append(e.recordArgs(), left.Microseconds())...)
+	return err
+}
+
+// Seal implements [store.Tx].
+func (a *attempt) Seal(ctx context.Context, seal store.Seal) (now time.Time, err error) {
+	e := &a.first
+	if a.isSealed() {
+		e = &segment{attempt: a}
+	}
+	e.seal = &seal
+	t, err := a.toSeal(ctx, e)
+	if err == nil && t != nil {
+		if seal.Answer == nil && !seal.Alone { // the handler goes on
+			t.Conn.CloseRows()
+		}
+		err = t.Finish(ctx, func() (txn.LastCalls, error) {
+			t.Entry = e
+			if err := t.Conn.Distress(seal.Alone); err != nil {
+				return txn.LastCalls{}, err
+			}
+			return e.last(ctx, t)
+		})
+	}
+	if e.isFirst() {
+		a.noteFirst(err)
+	}
+	err = a.unlessTaken(ctx, t, e, err)
+	return e.at(err), err
+}
+
+// noteFirst notes how the first seal has ended.
+func (a *attempt) noteFirst(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sealed, a.over = err == nil, err != nil
+	if errors.Is(err, store.ErrAborted) {
+		a.refused = err
+	}
+}
+
+// toSeal returns the transaction that the seal ends. It is nil if the answer could be recorded without one.
+func (a *attempt) toSeal(ctx context.Context, e *segment) (*txn.Tx, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	seal := e.seal
+	switch t := a.last; {
+	case a.over && a.refused != nil && seal.Alone && seal.Answer != nil:
+		if err := a.reopen(); err != nil {
+			return nil, err
+		}
+	case a.over:
+		return nil, errOver
+	case a.isOpen && !seal.Alone && databaseSteps(seal) > t.Steps: // it was opened after the one with their rows
+		return nil, errUndone
+	case a.isOpen && (!seal.Alone || !a.sealed):
+		a.isOpen = false
+		return t, nil
+	case a.isOpen: // the rows are undone, and what is alone gets a transaction of its own
+		a.isOpen = false
+		if err := t.Rollback(); errors.Is(err, store.ErrEnded) {
+			return nil, err
+		}
+	case databaseSteps(seal) > 0:
+		return nil, errUndone
+	}
+	if a.sealed && seal.Answer != nil && seal.Steps == nil {
+		return nil, a.store.Complete(ctx, a.ticket(), *seal.Answer)
+	}
+	err := a.open(ctx)
+	a.isOpen = false
+	return a.last, err
+}
+
+// reopen lets a refusal of the handler be recorded alone behind a first seal that the database has refused, if that error
+// says something about the command. It takes the key in this process; the database judges in the last statement.
+func (a *attempt) reopen() error {
+	switch d := a.store.db.Dialect; {
+	case !txn.IsOfDatabase(d, a.refused):
+		return a.refused
+	case !txn.IsOfCommand(d, a.refused):
+		return fmt.Errorf("%w: %w: %w", store.ErrRetryable, txn.ErrDistress, a.refused)
+	}
+	if !a.store.db.File.Reserve(a.claim.ID, a.claim.Owner) {
+		return store.ErrStale
+	}
+	a.over = false
+	return nil
+}
+
+// errUndone: the rows of the steps that are to be sealed are not in the open segment.
+var errUndone = fmt.Errorf("%w: the segment of these steps was undone", store.ErrRetryable)
+
+func databaseSteps(seal *store.Seal) (n int) {
+	for _, step := range seal.Steps {
+		if step.Kind == store.DatabaseStep {
+			n++
+		}
+	}
+	return n
+}
+
+// unlessTaken returns err, or what the record says about it: ErrStale where another attempt or a settlement has the record;
+// nil where an earlier try has recorded the answer. A seal with rows is tried only once.
+//
+// Before the first seal it looks only at a stricter level than READ COMMITTED. There an attempt may have begun beside the
+// moment in which another one committed (M-6): it saw no record, and a ROLLBACK has no judge. It looks once for each
+// transaction: the deadline may have ended it, and nobody has heard what it found.
+func (a *attempt) unlessTaken(ctx context.Context, t *txn.Tx, e *segment, err error) error {
+	if e.isFirst() {
+		undone := err == nil && !a.isSealed() || errors.Is(err, store.ErrRetryable) || errors.Is(err, store.ErrAborted)
+		if t == nil || !undone || !t.Mark.SharesSnapshot() {
+			return err
+		}
+		t.Taken.Once.Do(func() { t.Taken.Err = a.taken(ctx) })
+		return cmp.Or(t.Taken.Err, err)
+	}
+	if !errors.Is(err, store.ErrStale) && !errors.Is(err, store.ErrRetryable) && !errors.Is(err, store.ErrAborted) {
+		return err
+	}
+	rec, found := a.store.Find(ctx, a.claim.ID)
+	switch mine := found == nil && rec.Ticket == a.ticket(); {
+	case mine && e.seal.Answer != nil && databaseSteps(e.seal) == 0 && hasOutcome(rec):
+		return nil
+	case !mine && (found == nil || errors.Is(found, store.ErrNotFound)):
+		return fmt.Errorf("%w: %w", store.ErrStale, err)
+	}
+	return err
+}
+
+// taken returns an error unless nobody else has the key.
+func (a *attempt) taken(ctx context.Context) error {
+	rec, err := a.store.Find(ctx, a.claim.ID)
+	switch {
+	case errors.Is(err, store.ErrNotFound), err == nil && (rec.State() == store.Free || rec.Ticket == a.ticket()):
+		return nil
+	case err == nil:
+		return store.ErrStale
+	}
+	return fmt.Errorf("%w: it is not known whether another attempt has the key: %w", store.ErrUnconfirmed, err)
+}
+
+// last returns the last message of a segment: the record or its lease, the steps, COMMIT; or, after the rows are undone, the
+// record alone.
+func (e *segment) last(ctx context.Context, t *txn.Tx) (txn.LastCalls, error) {
+	name, row, args, err := e.record(t)
+	if err != nil {
+		return txn.LastCalls{}, fmt.Errorf("%w: %w", store.ErrAborted, err)
+	}
+	var calls []txn.Call
+	if e.isFirst() && e.stepped { // what takes a free record forgets its steps
+		forget, err := t.DB.CallOf(ctx, t.Conn.SQL, forgetSteps, nil, e.claim.ID[:], e.seen)
+		if err != nil {
+			return txn.LastCalls{}, err
+		}
+		calls = append(calls, forget)
+	}
+	record, err := t.DB.CallOf(ctx, t.Conn.SQL, name, row, args...)
+	if err != nil {
+		return txn.LastCalls{}, err
+	}
+	calls = append(calls, t.DB.Must(1, record))
+	if e.isAlone() {
+		return e.alone(ctx, t, calls)
+	}
+	steps, err := e.stepCalls(ctx, t)
+	if err != nil {
+		return txn.LastCalls{}, err
+	}
+	return t.Restored(ctx, append(calls, steps...)...)
+}
+
+// isAlone reports that the answer is recorded without the rows of the first segment.
+func (e *segment) isAlone() bool { return e.isFirst() && e.seal.Alone && e.seal.Answer != nil }
+
+// alone is the last message where the rows are undone. The transaction is ended in the same one, if that can be: in one that
+// has failed, or under a role that the handler has taken, the driver cannot prepare the rest.
+func (e *segment) alone(ctx context.Context, t *txn.Tx, calls []txn.Call) (txn.LastCalls, error) {
+	if t.Conn.Kept() == nil && txn.Status(t.Conn.SQL) != txn.Failed {
+		within, err := t.Undoing(ctx)
+		return txn.LastCalls{Within: within, Alone: calls}, err
+	}
+	switch ours, err := t.RollbackOurs(ctx); {
+	case err != nil:
+		return txn.LastCalls{}, fmt.Errorf("%w: %w", store.ErrRetryable, err)
+	case !ours:
+		t.Gone = true
+		return txn.LastCalls{}, store.ErrEnded
+	}
+	return txn.LastCalls{Alone: calls}, nil
+}
+
+// record is the statement that writes the record of a segment, and fails where the attempt does not own it.
+func (e *segment) record(t *txn.Tx) (name txn.Statement, row, args []any, err error) {
+	a, c, seal := e.attempt, &e.claim, e.seal
+	var answer []any
+	if seal.Answer != nil {
+		if answer, err = completionArgs(*seal.Answer); err != nil {
+			return "", nil, nil, err
+		}
+	}
+	window := []any{txn.Micros(seal.Window.From), txn.Latest(seal.Window)}
+	switch row = []any{new(int), &e.now}; {
+	case e.isFirst() && seal.Answer != nil:
+		args = append(append(a.recordArgs(), txn.Micros(c.Window.From)), answer...)
+		if !seal.Alone && a.seen == 0 {
+			return recordAnswer, nil, append(args, t.Mark.Args()...), nil
+		}
+		return recordOver, nil, append(args, e.overArgs(t)...), nil
+	case e.isFirst():
+		args = append(append(a.recordArgs(), c.Lease.Microseconds(), c.Deadline.Microseconds()), window...)
+		return recordRunning, row, append(append(args, a.seen, sweepAfter(*c)), t.Mark.Args()...), nil
+	case seal.Answer != nil:
+		return sealAnswer, row, append(append(ownedBy(a.ticket()), answer...), t.Mark.Args()...), nil
+	}
+	args = append(append(ownedBy(a.ticket()), c.Lease.Microseconds()), window...)
+	return sealRunning, row, append(args, t.Mark.Args()...), nil
+}
+
+// overArgs are the last ones of recordOver.
+func (e *segment) overArgs(t *txn.Tx) []any {
+	mark, lock := t.Mark.Args(), any(nil)
+	switch {
+	case t.DB.Dialect == txn.SQLite:
+		return []any{e.seen}
+	case e.seal.Alone:
+		mark, lock = []any{nil, nil, nil}, e.Lock()
+	}
+	return append(mark, e.seen, lock)
+}
+
+// recordArgs are $1 to $12 of recordAnswer, recordOver, recordRunning and loseAnswer.
+func (a *attempt) recordArgs() []any {
+	c := &a.claim // a copy would be one more piece of memory
+	return append(make([]any, 0, 24), c.ID[:], c.Scope[:], c.Owner[:], a.fence, int64(c.Recovery), c.Method, c.Route,
+		int64(c.Hash.Version), c.Hash.Sum[:], c.Realm[:], a.timed || c.Key.Timed, c.Traceparent)
+}
+
+// stepCalls are the statements that write the steps of a segment, two in each: those that have finished, and the one that
+// starts.
+func (e *segment) stepCalls(ctx context.Context, t *txn.Tx) (calls []txn.Call, err error) {
+	var all [][]any
+	for _, step := range e.seal.Steps {
+		all = append(all, e.stepArgs(step, stepFinished, step.Result, keys(step.Derived)))
+	}
+	if e.seal.Start != nil {
+		all = append(all, e.stepArgs(*e.seal.Start, stepStarted, nil, nil))
+	}
+	for two := range slices.Chunk(all, 2) {
+		args := append(make([]any, 0, 13), e.claim.ID[:])
+		args = append(append(args, two[0]...), two[len(two)-1]...)
+		if len(two) == 1 { // there is no second one
+			clear(args[7:])
+		}
+		put, err := t.DB.CallOf(ctx, t.Conn.SQL, putSteps, nil, args...)
+		if err != nil {
+			return nil, err
+		}
+		calls = append(calls, t.DB.Must(len(two), put))
+	}
+	return calls, nil
+}
+
+func (e *segment) stepArgs(step store.StepRecord, state int64, result, derived []byte) []any {
+	return []any{cmp.Or(step.Fence, e.fence), step.Name, int64(step.Kind), state, result, derived}
+}
+
+// The states of steps.
+const (
+	stepStarted  = 1
+	stepFinished = 2
+)
