@@ -19,6 +19,8 @@ type refusal struct {
 
 func refuse(reason string, cause error) error { return &refusal{reason, cause} }
 
+// Reason says why without anything of the token.
+func (r *refusal) Reason() string       { return r.reason }
 func (r *refusal) Error() string        { return ErrUnauthenticated.Error() + ": " + r.reason }
 func (r *refusal) Is(target error) bool { return target == ErrUnauthenticated }
 func (r *refusal) Unwrap() error        { return r.cause }

@@ -373,12 +373,15 @@ func (c *Capture) replace(r *Reply) {
 	c.status, c.body, c.unrendered, c.begun, c.problem = r.Status, r.Body, false, beginning{}, r.problem
 }
 
-// breakOff breaks a streaming answer off, so that no client takes a part of it for the whole. A panic would not do: Gin's
-// recovery swallows [http.ErrAbortHandler].
+// breakOff ends the answer of a handler that has panicked. A streaming one is broken off, so that no client takes a part of
+// it for the whole. A panic would not do: Gin's recovery swallows [http.ErrAbortHandler]. Any other is a 500, whatever
+// the handler had written.
 func (c *Capture) breakOff() {
 	if c.streaming {
 		_ = c.breaker.SetWriteDeadline(time.Unix(1, 0))
+		return
 	}
+	c.status = http.StatusInternalServerError
 }
 
 // SetReadDeadline is that of the writer in front.

@@ -65,7 +65,12 @@ func LogObserver(log *slog.Logger) Observer {
 			attrs = append(attrs, slog.String("who", e.Who))
 		}
 		if e.Scope != (store.Scope{}) {
-			attrs = append(attrs, slog.String("scope", hex.EncodeToString(e.Scope[:])), slog.String("why", e.Why))
+			attrs = append(attrs, slog.String("scope", hex.EncodeToString(e.Scope[:])))
+		}
+		for _, text := range []slog.Attr{slog.String("outcome", e.Outcome), slog.String("digest", e.Digest), slog.String("why", e.Why)} {
+			if text.Value.String() != "" {
+				attrs = append(attrs, text)
+			}
 		}
 		if e.Open != 0 {
 			attrs = append(attrs, slog.Int("open", e.Open))

@@ -32,7 +32,7 @@ const (
 	EventYielded    EventKind = "yielded"     // a Resume attempt ended early; the next repeat continues: Status, or Err
 	EventReplayed   EventKind = "replayed"    // a repeat got the recorded answer: Status
 	EventRefused    EventKind = "refused"     // a request was refused: Code; Err is why: for a 401 (O-7), a 403, wrong wiring
-	EventSettled    EventKind = "settled"     // an unknown operation was settled: Who, Status (0: as not applied)
+	EventSettled    EventKind = "settled"     // an unknown operation was settled: Who, Why, Outcome; Status, Digest
 	EventAnswerRead EventKind = "answer_read" // an operator has read an answer that is not its own: Who
 	EventResumed    EventKind = "resumed"     // Run continues a Resume operation whose attempt was lost
 	EventReconciled EventKind = "reconciled"  // Config.Reconcile has settled an unknown operation
@@ -144,8 +144,12 @@ type Event struct {
 
 	Who string // the operator who has read an answer, has settled or wanted to, or has asked for an erasure
 
+	Why string // of a settlement or an erasure, in the operator's words
+
+	Outcome string // of a settlement: "applied" or "not_applied"
+	Digest  string // SHA-256 in hex of the answer's body, where it was settled as applied: by it the same answer is known
+
 	// Of an erasure:
 	Scope store.Scope // whose records
-	Why   string
-	Open  int // operations that were not erased because they are open
+	Open  int         // operations that were not erased because they are open
 }

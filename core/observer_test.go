@@ -471,6 +471,9 @@ func TestOneEventEndsAnAttempt(t *testing.T) {
 					test.want = core.EventYielded
 				}
 				require.Equal(t, test.want, ends[0].Kind)
+				if name == "a panic" {
+					require.Equal(t, http.StatusInternalServerError, ends[0].Status)
+				}
 			})
 		}
 	}

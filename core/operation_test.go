@@ -2,8 +2,10 @@ package core_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -426,7 +428,8 @@ func TestSettlements(t *testing.T) {
 		require.NotEmpty(t, a.of(core.EventSettleRefused))
 		last := a.of(core.EventSettled)[0]
 		require.Equal(t, core.Event{Kind: core.EventSettled, Who: history[0].Who, Operation: core.Scoping{}.RecordID(alice, "k-1"), Method: "POST", Route: pattern,
-			Recovery: core.Park, Fence: 2, Status: 201}, last)
+			Recovery: core.Park, Fence: 2, Status: 201, Why: "seen", Outcome: "applied",
+			Digest: fmt.Sprintf("%x", sha256.Sum256(find(t, st, "k-1").Answer.Body))}, last)
 		rec := find(t, st, "k-1")
 		require.Equal(t, store.DefaultRetention, rec.ExpiresAt.Sub(rec.Now))
 		require.Equal(t, store.DefaultTombstone, rec.PurgeAt.Sub(rec.ExpiresAt))
@@ -591,7 +594,7 @@ func TestRolesCountFromTheirIssuerOnly(t *testing.T) {
 			p := core.Principal{Issuer: test.issuer, Subject: "mallory", Roles: []string{test.role}}
 			ask := httptest.NewRequest(http.MethodGet, "/v1/operations/"+id, nil)
 			require.Equal(t, test.seen, a.module.ServeOperation(ask, p, id).Status)
-			_, problem := a.module.Operator(ask, p)
+			_, problem := a.module.Operator(ask, p, nil)
 			require.Equal(t, test.settled == 403, problem != nil)
 			if test.settled == 200 {
 				return // a settlement is final: the others must find the operation unsettled

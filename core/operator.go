@@ -1,7 +1,10 @@
 package core
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -19,20 +22,42 @@ type Operator struct {
 	principal Principal
 }
 
-// Operator returns the access that p has as an operator. The problem is 401 if p is not a principal that Config.Scoping
-// accepts, 403 if p has none of Config.OperatorRoles and Config.SupervisorRoles, and 500 if the store is not an
+// Operator returns the access that p has as an operator. denied is why the app has found no principal, or nil; the observer
+// is told of it, with the pattern of r and the operation of its parameter "id" (O-7). The problem is 401 if p is not a
+// principal that Config.Scoping accepts, 403 if p has none of Config.OperatorRoles and Config.SupervisorRoles, and 500 if the store is not an
 // [store.Operations].
-func (m *Module) Operator(r *http.Request, p Principal) (*Operator, *Problem) {
+func (m *Module) Operator(r *http.Request, p Principal, denied error) (*Operator, *Problem) {
 	st, ok := m.cfg.Store.(store.Operations)
 	switch {
-	case !m.cfg.Scoping.admits(p):
-		return nil, m.unauthenticated(r, visit{}, p, "operations need an authenticated caller")
+	case denied != nil || !m.cfg.Scoping.admits(p):
+		_, pattern, _ := strings.Cut(r.Pattern, " ")
+		id, _ := ParseID(r.PathValue("id"))
+		m.observe(r.Context(), Event{Kind: EventRefused, Operation: id, Method: r.Method, Route: pattern,
+			Code: CodeUnauthenticated, Err: cmp.Or(causeOf(denied), m.cfg.Scoping.lacks(p))})
+		return nil, NewProblem(CodeUnauthenticated, "operations need an authenticated caller")
 	case !m.isOperator(p):
 		return nil, NewProblem(CodeForbidden, "only operators may look at operations: "+m.operatorRoles())
 	case !ok:
 		return nil, NewProblem(CodeMisconfigured, "the store is no store.Operations; use gormstore or memstore")
 	}
 	return &Operator{m, st, p}, nil
+}
+
+// causeOf is why a login was not accepted, without the error's text, which may quote the token: authctx says its own reason.
+func causeOf(denied error) error {
+	if denied == nil {
+		return nil
+	}
+	if own, ok := errors.AsType[interface {
+		error
+		Reason() string
+	}](denied); ok {
+		return errors.New("idem: " + own.Reason())
+	}
+	if errors.Is(denied, http.ErrNoCookie) {
+		return errors.New("idem: the request has no cookie with a login")
+	}
+	return fmt.Errorf("idem: the app found no principal: %T", denied)
 }
 
 // operatorRoles says which roles an operator needs one of.

@@ -29,7 +29,7 @@ func inspected(t *testing.T) (a *app, operator *core.Operator, id core.ID) {
 		})
 	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 	olga := core.Principal{Issuer: alice.Issuer, Subject: "olga", Roles: []string{"operator"}}
-	operator, problem := a.module.Operator(httptest.NewRequest(http.MethodGet, "/", nil), olga)
+	operator, problem := a.module.Operator(httptest.NewRequest(http.MethodGet, "/", nil), olga, nil)
 	require.Nil(t, problem)
 	return a, operator, core.Scoping{}.RecordID(alice, "k-1")
 }
@@ -69,7 +69,7 @@ func TestOperator(t *testing.T) {
 	t.Run("an operator of another tenant finds nothing", func(t *testing.T) {
 		a, olga, id := inspected(t)
 		tenanted := core.Principal{Issuer: alice.Issuer, Tenant: "t-1", Subject: "olga", Roles: []string{"operator"}}
-		other, problem := a.module.Operator(httptest.NewRequest(http.MethodGet, "/", nil), tenanted)
+		other, problem := a.module.Operator(httptest.NewRequest(http.MethodGet, "/", nil), tenanted, nil)
 		require.Nil(t, problem)
 		for operator, want := range map[*core.Operator]int{olga: 1, other: 0} {
 			records, err := operator.Records(t.Context(), []core.ID{id})
@@ -96,7 +96,7 @@ func TestOperator(t *testing.T) {
 			{Tenant: "a", Subject: "b"}, {Tenant: `a" subject="b`, Subject: "c"}, {Subject: "a\x00"}, {Subject: `a\x00`}, {Subject: "ä"},
 		} {
 			p.Issuer, p.Roles = issuer, []string{"operator"}
-			operator, problem := a.module.Operator(httptest.NewRequest(http.MethodGet, "/", nil), p)
+			operator, problem := a.module.Operator(httptest.NewRequest(http.MethodGet, "/", nil), p, nil)
 			require.Nil(t, problem)
 			require.NotContains(t, names, operator.Name())
 			require.NotContains(t, operator.Name(), "\x00", "the history has no room for it")
@@ -236,7 +236,7 @@ func TestSearchThatNobodyWaitsFor(t *testing.T) {
 	st := &leftStore{Store: memstore.New()}
 	a := newApp(t, core.Config{Store: st, OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}}}, created)
 	operator, problem := a.module.Operator(httptest.NewRequest(http.MethodGet, "/", nil),
-		core.Principal{Issuer: alice.Issuer, Subject: "olga", Roles: []string{"operator"}})
+		core.Principal{Issuer: alice.Issuer, Subject: "olga", Roles: []string{"operator"}}, nil)
 	require.Nil(t, problem)
 	text := core.ID{9}.String()
 

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -96,8 +97,12 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 		m.tellClock(ctx, err)
 	}
 	if err == nil {
-		m.observe(ctx, Event{Kind: EventSettled, Operation: id, Method: rec.Method, Route: rec.Route,
-			Recovery: rec.Recovery, Fence: settled.Fence, Status: settled.Answer.Status, Who: d.Who})
+		e := Event{Kind: EventSettled, Operation: id, Method: rec.Method, Route: rec.Route, Recovery: rec.Recovery,
+			Fence: settled.Fence, Status: settled.Answer.Status, Who: d.Who, Why: d.Why, Outcome: "not_applied"}
+		if d.Applied {
+			e.Outcome, e.Digest = "applied", fmt.Sprintf("%x", sha256.Sum256(d.Answer.Body))
+		}
+		m.observe(ctx, e)
 	}
 	return settled, err
 }

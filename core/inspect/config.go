@@ -21,6 +21,7 @@ type Config struct {
 
 	// Caller returns the principal whose login the request carries, as the app has verified it: from a session, a cookie, or
 	// the context that the app's own middleware has filled. An error, or a principal without issuer or subject, is 401.
+	// The observer is told the error's type; its text only where it has a method Reason() string, as those of authctx have.
 	Caller func(r *http.Request) (core.Principal, error)
 
 	// Prefix is the path below which the pages are mounted, as browsers see it. It begins and ends with "/". Default "/idem/".

@@ -108,7 +108,7 @@ func (h *handler) visited(serve func(v *visit) error) http.Handler {
 		if err != nil {
 			principal = core.Principal{} // whatever came with an error is nobody
 		}
-		operator, problem := h.Module.Operator(r, principal)
+		operator, problem := h.Module.Operator(r, principal, err)
 		switch {
 		case problem == nil:
 			v.principal, v.operator = principal, operator

@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -522,5 +523,30 @@ func TestWhoMaySettleIsSaidBeforeTheForm(t *testing.T) {
 		p := d.ask(method, "/idem/operations/"+id.String()+"/settle", url.Values{"why": {"seen"}})
 		require.Equal(t, status, p.Code)
 		require.Contains(t, p.text, "one of the roles operator")
+	}
+}
+
+// expired is an error as those of authctx.
+type expired struct{ error }
+
+func (expired) Reason() string { return "the token is expired" }
+
+// Why a login was not accepted is an event with the page and the operation, and nothing of the token.
+//
+// CONTRACT O-7
+func TestWhyNobodyIsSignedInIsTold(t *testing.T) {
+	denied := map[string]error{"the token is expired": fmt.Errorf("session: %w", expired{errors.New("eyJ-secret")}),
+		"no principal: *errors.errorString": errors.New("eyJ-secret"), "has no cookie": http.ErrNoCookie}
+	for want, err := range denied {
+		d := newDesk(t, func(c *inspect.Config) {
+			c.Caller = func(*http.Request) (core.Principal, error) { return olga, err }
+		})
+		id := core.Scoping{}.RecordID(customer, "payout-7")
+		d.settle(id, url.Values{"fence": {"1"}})
+		told := d.kinds(core.EventRefused)
+		require.Len(t, told, 1)
+		require.Equal(t, "POST /idem/operations/{id}/settle "+id.String(), told[0].Method+" "+told[0].Route+" "+told[0].Operation.String())
+		require.ErrorContains(t, told[0].Err, want)
+		require.NotContains(t, told[0].Err.Error(), "secret")
 	}
 }
