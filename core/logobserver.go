@@ -67,9 +67,11 @@ func LogObserver(log *slog.Logger) Observer {
 		if e.Scope != (store.Scope{}) {
 			attrs = append(attrs, slog.String("scope", hex.EncodeToString(e.Scope[:])))
 		}
-		for _, text := range []slog.Attr{slog.String("outcome", e.Outcome), slog.String("digest", e.Digest), slog.String("why", e.Why)} {
-			if text.Value.String() != "" {
-				attrs = append(attrs, text)
+		for _, text := range [...]struct{ name, value string }{
+			{"outcome", e.Outcome}, {"digest", e.Digest}, {"why", e.Why},
+		} {
+			if text.value != "" {
+				attrs = append(attrs, slog.String(text.name, text.value))
 			}
 		}
 		if e.Open != 0 {

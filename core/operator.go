@@ -24,8 +24,8 @@ type Operator struct {
 
 // Operator returns the access that p has as an operator. denied is why the app has found no principal, or nil; the observer
 // is told of it, with the pattern of r and the operation of its parameter "id" (O-7). The problem is 401 if p is not a
-// principal that Config.Scoping accepts, 403 if p has none of Config.OperatorRoles and Config.SupervisorRoles, and 500 if the store is not an
-// [store.Operations].
+// principal that Config.Scoping accepts, 403 if p has none of Config.OperatorRoles and Config.SupervisorRoles, and 500 if
+// the store is not an [store.Operations].
 func (m *Module) Operator(r *http.Request, p Principal, denied error) (*Operator, *Problem) {
 	st, ok := m.cfg.Store.(store.Operations)
 	switch {
