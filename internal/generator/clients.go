@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,11 +28,7 @@ const (
 func (w *world) play(k *run, r *rand.Rand) []string {
 	w.run.Store(k)
 	defer w.run.Store(nil)
-	if r.IntN(2) == 0 {
-		w.alone(k, r)
-	} else {
-		w.together(k, r)
-	}
+	[]func(*run, *rand.Rand){w.alone, w.together, w.beside, w.beside, w.between}[r.IntN(5)](k, r)
 	for _, in := range w.instances {
 		in.proxy.Set(nil)
 		in.proxy.Cut()
@@ -49,7 +46,7 @@ func (w *world) alone(k *run, r *rand.Rand) {
 		if r.IntN(3) > 0 {
 			w.strike(k, w.instances[0], r)
 		}
-		a, ok := w.instances[0].send(k, "")
+		a, ok := w.instances[0].send(k, "", nil)
 		w.instances[0].proxy.Set(nil)
 		if ok {
 			w.react(k, w.instances[0], a, r)
@@ -76,7 +73,7 @@ func (w *world) daysPass(k *run, r *rand.Rand) {
 		}
 		return pgproxy.Slow
 	})
-	_, _ = w.instances[1].send(k, "")
+	_, _ = w.instances[1].send(k, "", nil)
 	w.instances[1].proxy.Set(nil)
 }
 
@@ -92,7 +89,7 @@ func (w *world) together(k *run, r *rand.Rand) {
 				mu.Lock()
 				in := w.instances[r.IntN(2)]
 				mu.Unlock()
-				if a, ok := in.send(k, ""); ok {
+				if a, ok := in.send(k, "", nil); ok {
 					w.react(k, in, a, r)
 				}
 			}
@@ -102,10 +99,8 @@ func (w *world) together(k *run, r *rand.Rand) {
 		time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
 		switch i := r.IntN(2); r.IntN(6) {
 		case 0:
-			k.note("instance %d dies", i)
 			mu.Lock()
-			w.instances[i].die()
-			w.instances[i] = w.newInstance()
+			w.kill(k, i)
 			mu.Unlock()
 		case 1, 2:
 			w.pass(k, deadline)
@@ -114,6 +109,114 @@ func (w *world) together(k *run, r *rand.Rand) {
 		}
 	}
 	clients.Wait()
+}
+
+// beside lets a slow owner wake beside another attempt: its handler stands still while its time runs out and another
+// instance takes over, and goes on when that one is at work, or has answered.
+func (w *world) beside(k *run, r *rand.Rand) {
+	places := len(k.program.actions) + 1
+	slow := w.start(k, w.instances[0], r.IntN(places))
+	defer slow.end()
+	switch r.IntN(4) {
+	case 0:
+		w.kill(k, 0)
+	case 1, 2: // else a transaction that is open holds the key
+		k.note("the connections of instance 0 are cut")
+		w.instances[0].proxy.Cut()
+	}
+	w.pass(k, deadline)
+	if k.program.recovery == core.Park {
+		w.settle(k, w.instances[1], true)
+	}
+	began := time.Now()
+	struck := r.IntN(4) == 0
+	if struck {
+		w.strike(k, w.instances[1], r)
+	}
+	second := w.start(k, w.instances[1], r.IntN(places))
+	defer second.end()
+	holds := second.stands && !struck && // its lease was made after began, and a failed statement has not given the lock back
+		!slices.ContainsFunc(k.program.actions, func(a action) bool { return a.verb == broken })
+	if holds {
+		k.alone(second.attempt, began.Add(lease*9/10))
+	}
+	slow.end()
+	if holds {
+		if a, ok := w.instances[r.IntN(2)].send(k, "", nil); ok && time.Since(began) < lease*9/10 &&
+			a.code != string(core.CodeInFlight) && a.code != string(core.CodeStoreUnavailable) {
+			k.mu.Lock()
+			k.wrong("%v, and attempt %d is at work", a, second.attempt)
+			k.mu.Unlock()
+		}
+	}
+	k.alone(0, time.Time{})
+}
+
+// between lets another attempt come when the rows of a refusal are undone and it is not recorded yet.
+func (w *world) between(k *run, r *rand.Rand) {
+	undone := make(chan struct{}, 100)
+	w.instances[0].proxy.Set(func(t pgproxy.Turn) pgproxy.Fault {
+		if i := slices.Index(t.SQL, "ROLLBACK"); i < 0 || i == len(t.SQL)-1 {
+			return pgproxy.Pass
+		}
+		undone <- struct{}{}
+		return pgproxy.Slow
+	})
+	slow := w.start(k, w.instances[0], -1)
+	defer slow.end()
+	for {
+		select {
+		case <-undone:
+			for range 5 {
+				time.Sleep(pgproxy.Delay / 10)
+				_, _ = w.instances[1].send(k, "", nil)
+			}
+		case <-slow.told:
+			w.instances[0].proxy.Set(nil)
+			return
+		}
+	}
+}
+
+// started is a request whose handler may stand still.
+type started struct {
+	attempt int
+	stop    *stop
+	stands  bool
+	told    chan struct{} // closed when its client was told
+	once    sync.Once
+}
+
+// start sends a request whose handler stands still before an action, and returns when it does, or has ended.
+func (w *world) start(k *run, in *instance, before int) *started {
+	s := &started{stop: &stop{before, make(chan struct{}), make(chan struct{})}, told: make(chan struct{})}
+	s.attempt = int(k.sent.Load()) + 1
+	go func() {
+		defer close(s.told)
+		_, _ = in.send(k, "", s.stop)
+	}()
+	if before < 0 {
+		return s
+	}
+	select {
+	case <-s.stop.here:
+		s.stands = true
+	case <-s.told:
+	}
+	return s
+}
+
+// end lets the handler go on, and waits until its client was told.
+func (s *started) end() {
+	s.once.Do(func() { close(s.stop.on) })
+	<-s.told
+}
+
+// kill ends an instance, and starts another one.
+func (w *world) kill(k *run, i int) {
+	k.note("instance %d dies", i)
+	w.instances[i].die()
+	w.instances[i] = w.newInstance()
 }
 
 // strike breaks one or two of the turns to come.
@@ -132,6 +235,9 @@ func (w *world) strike(k *run, in *instance, r *rand.Rand) {
 		p := plan{r.IntN(10), false, fault}
 		if r.IntN(3) == 0 {
 			p.at, p.commit = r.IntN(3), true
+			if r.IntN(2) == 0 {
+				p.fault = pgproxy.Late
+			}
 		}
 		plans = append(plans, p)
 	}
@@ -170,18 +276,19 @@ func (w *world) strike(k *run, in *instance, r *rand.Rand) {
 func (w *world) react(k *run, in *instance, a answer, r *rand.Rand) {
 	switch {
 	case a.code == string(core.CodeOutcomeUnknown) && r.IntN(2) == 0:
-		w.settle(k, in)
+		w.settle(k, in, false)
 	case a.code == string(core.CodeInFlight) && r.IntN(2) == 0:
 		w.pass(k, lease)
 	case a.code == string(core.CodeStoreUnavailable) && r.IntN(2) == 0:
 		time.Sleep(beat) // Run gives back what a claim has left
 	case a.recorded() && r.IntN(4) == 0:
-		_, _ = in.send(k, otherCommand)
+		_, _ = in.send(k, otherCommand, nil)
 	}
 }
 
-// settle is an operator who looks at the effects, and says what is true.
-func (w *world) settle(k *run, in *instance) {
+// settle is an operator who looks at the effects, and says what is true. Not applied is said only if no handler runs, or it
+// may: of a handler that is asleep, the provider recognises the calls.
+func (w *world) settle(k *run, in *instance, may bool) {
 	idle := k.gate.TryLock()
 	if idle {
 		defer k.gate.Unlock()
@@ -192,7 +299,7 @@ func (w *world) settle(k *run, in *instance) {
 		applied = applied || len(c.keys) > 0
 	}
 	k.mu.Unlock()
-	if !applied && !idle {
+	if !applied && !idle && !may {
 		return // the handler runs
 	}
 	d := core.Decision{Applied: applied, Who: "generator", Why: "it has counted"}
@@ -201,6 +308,11 @@ func (w *world) settle(k *run, in *instance) {
 	}
 	_, err := in.module.Settle(context.WithoutCancel(w.t.Context()), core.Scoping{}.RecordID(customer, k.key), d)
 	k.note("settled as applied=%v: %v", applied, err)
+	if err == nil {
+		k.mu.Lock()
+		k.overtaken()
+		k.mu.Unlock()
+	}
 	if !applied && !errors.Is(err, store.ErrNotSettleable) && !errors.Is(err, store.ErrStale) { // a new one, perhaps
 		k.mu.Lock()
 		defer k.mu.Unlock()
@@ -213,8 +325,8 @@ func (w *world) settle(k *run, in *instance) {
 }
 
 // send is a request to an instance. It returns false where no answer came.
-func (in *instance) send(k *run, mark string) (answer, bool) {
-	attempt := int(k.sent.Add(1))
+func (in *instance) send(k *run, mark string, s *stop) (answer, bool) {
+	attempt := k.next(s)
 	body := `{"amount":"10.00"}`
 	if mark == otherCommand {
 		body = `{"amount":"99.00"}`
@@ -252,11 +364,11 @@ func (in *instance) send(k *run, mark string) (answer, bool) {
 func (w *world) end(k *run) {
 	in := w.instances[0]
 	for n := range 60 {
-		a, ok := in.send(k, "")
+		a, ok := in.send(k, "", nil)
 		switch {
 		case !ok:
 		case a.recorded():
-			_, _ = w.instances[1].send(k, "")
+			_, _ = w.instances[1].send(k, "", nil)
 			return
 		case a.code == string(core.CodeOutcomeUnknown), k.days && (a.code == string(core.CodeKeyExpired) ||
 			a.code == string(core.CodeKeyTooOld)):

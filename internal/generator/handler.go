@@ -35,6 +35,10 @@ type execution struct {
 	sure    bool              // when it began, all calls without Dedup had finished
 	commits bool              // this or an earlier execution came to a call or a checkpoint: a segment may have committed
 	keeps   bool              // core.KeepRows
+	running bool
+	stale   bool            // another execution has begun since, or a settlement was made
+	late    []string        // steps that it has begun since then
+	called  map[string]bool // calls that others had begun before
 }
 
 // ServeHTTP is the handler of all routes.
@@ -54,8 +58,10 @@ func (in *instance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (k *run) execute(ctx context.Context, in *instance, attempt int) int {
 	k.gate.RLock()
 	defer k.gate.RUnlock()
-	e := k.begin(in, attempt)
-	for _, a := range k.program.actions {
+	e, stop := k.begin(in, attempt)
+	defer k.end(e)
+	for i, a := range append(k.program.actions, action{verb: pause}) {
+		stop.pass(i)
 		if in.dead.Load() {
 			panic(errDead)
 		}
@@ -90,12 +96,13 @@ func (k *run) execute(ctx context.Context, in *instance, attempt int) int {
 
 // act takes an action that may fail.
 func (e *execution) act(ctx context.Context, a action) error {
+	stale := e.acts(a)
 	if e.run.program.recovery == core.Park {
 		key, err := core.DeriveCall(ctx, a.name)
 		if err != nil {
 			return err
 		}
-		_, err = e.charge(key, a)
+		_, err = e.charge(key, a, false)
 		return err
 	}
 	resume := e.run.program.recovery == core.Resume
@@ -121,7 +128,7 @@ func (e *execution) act(ctx context.Context, a action) error {
 		options := map[verb][]core.CallOption{call: {core.Dedup(time.Hour)}, once: nil,
 			optional: {core.Optional(), core.Dedup(time.Hour)}}[a.verb]
 		result, err := core.Call(ctx, a.name, func(_ context.Context, key core.DerivedKey) (string, error) {
-			return e.charge(key, a)
+			return e.charge(key, a, stale)
 		}, options...)
 		e.run.called(e, a, result, err)
 		return err
@@ -160,8 +167,8 @@ func (e *execution) mayCommit() {
 	e.run.commits, e.commits = true, true
 }
 
-// charge is the provider. It makes a charge for each key that is new to it.
-func (e *execution) charge(key core.DerivedKey, a action) (string, error) {
+// charge is the provider. It makes a charge for each key that is new to it. stale: so was the attempt before the call.
+func (e *execution) charge(key core.DerivedKey, a action, stale bool) (string, error) {
 	defer a.rest()
 	k := e.run
 	k.mu.Lock()
@@ -175,6 +182,9 @@ func (e *execution) charge(key core.DerivedKey, a action) (string, error) {
 		k.calls[a.name] = c
 	}
 	c.made++
+	if stale && !e.called[a.name] { // else the call had begun before its attempt, and nothing is written in front of it
+		k.wrong("call %s is begun by attempt %d, which is stale", a.name, e.attempt)
+	}
 	fails := e.nth <= a.fails
 	if !fails || a.mute {
 		c.keys[key] = true
@@ -194,6 +204,18 @@ func (e *execution) charge(key core.DerivedKey, a action) (string, error) {
 	result := fmt.Sprintf("%s/%d", a.name, c.made)
 	c.given = append(c.given, result)
 	return result, nil
+}
+
+// acts notes an action that begins, and reports whether the attempt is stale.
+func (e *execution) acts(a action) (stale bool) {
+	k := e.run
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e.stale {
+		e.late = append(e.late, a.name)
+	}
+	k.acted[a.name] = true
+	return e.stale
 }
 
 // begins notes that a call without Dedup may have begun.

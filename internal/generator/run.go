@@ -2,7 +2,9 @@ package generator
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,7 +28,11 @@ type run struct {
 	mu         sync.Mutex
 	executions map[int]*execution // the last one, by attempt
 	nth        int
-	commits    bool // see execution
+	commits    bool            // see execution
+	acted      map[string]bool // actions that an execution has begun
+	stops      map[int]*stop   // by attempt
+	only       int             // the attempt that alone may run, until onlyUntil
+	onlyUntil  time.Time
 	calls      map[string]*provided
 	unsure     map[string]bool // calls without Dedup that have begun, and not finished as far as a handler knows
 	parked     string          // why the operation should not be unknown for good
@@ -65,12 +71,28 @@ func (a answer) recorded() bool {
 
 func newRun(number uint64, p *program, timed bool) *run {
 	k := &run{key: fmt.Sprintf("key-%d", number), program: p, timed: timed, executions: map[int]*execution{},
-		calls: map[string]*provided{}, unsure: map[string]bool{}}
+		calls: map[string]*provided{}, unsure: map[string]bool{}, acted: map[string]bool{}, stops: map[int]*stop{}}
 	if timed { // a UUIDv7
 		ms := time.Now().UnixMilli()
 		k.key = fmt.Sprintf("%08x-%04x-7000-8000-%012x", ms>>16, ms&0xffff, number)
 	}
 	return k
+}
+
+// next is the number of the next request. Its handler stands still at s.
+func (k *run) next(s *stop) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	attempt := int(k.sent.Add(1))
+	k.stops[attempt] = s
+	return attempt
+}
+
+// alone says which attempt alone may run until then; 0: any.
+func (k *run) alone(attempt int, until time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.only, k.onlyUntil = attempt, until
 }
 
 // path is that of the run's route.
@@ -94,15 +116,46 @@ func (k *run) note(format string, args ...any) {
 	k.log = append(k.log, fmt.Sprintf(format, args...))
 }
 
-func (k *run) begin(in *instance, attempt int) *execution {
+func (k *run) begin(in *instance, attempt int) (*execution, *stop) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.nth++
 	e := &execution{run: k, in: in, attempt: attempt, nth: k.nth, sure: len(k.unsure) == 0, commits: k.commits,
-		results: map[string]string{}}
+		results: map[string]string{}, running: true, called: maps.Clone(k.acted)}
+	k.overtaken()
 	k.executions[attempt] = e
 	k.log = append(k.log, fmt.Sprintf("attempt %d runs, the %d. of the key", attempt, k.nth))
-	return e
+	if k.only != 0 && time.Now().Before(k.onlyUntil) {
+		k.wrong("attempt %d runs beside %d, which is alive", attempt, k.only)
+	}
+	return e, k.stops[attempt]
+}
+
+// overtaken makes the attempts that are running stale; k.mu is held.
+func (k *run) overtaken() {
+	for _, e := range k.executions {
+		e.stale = e.stale || e.running
+	}
+}
+
+func (k *run) end(e *execution) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e.running = false
+}
+
+// stop is where a handler stands still: before an action, or before its answer.
+type stop struct {
+	before   int
+	here, on chan struct{}
+}
+
+// pass stands still until the handler may go on.
+func (s *stop) pass(action int) {
+	if s != nil && s.before == action {
+		close(s.here)
+		<-s.on
+	}
 }
 
 // heard notes an answer, and what must hold from then on.
@@ -131,6 +184,13 @@ func (k *run) check(rows map[string][]int) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	by := map[int]int{} // rows by attempt
+	for _, e := range k.executions {
+		for _, step := range e.late {
+			if slices.Contains(rows[step], e.attempt) {
+				k.wrong("%s was begun by attempt %d when it was stale, and its row is there", step, e.attempt)
+			}
+		}
+	}
 	for step, attempts := range rows {
 		if len(attempts) > 1 {
 			k.wrong("%s stands %d times in the table, by attempts %v", step, len(attempts), attempts)
@@ -190,6 +250,9 @@ func (k *run) checkRecorded(a answer, rows map[string][]int) {
 		return
 	}
 	e := k.executions[author]
+	if e.stale {
+		k.wrong("%v is recorded, of an attempt that was stale before its handler had ended", a)
+	}
 	total := 0
 	for _, attempts := range rows {
 		total += len(attempts)

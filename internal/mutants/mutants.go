@@ -1,0 +1,190 @@
+// Command mutants changes the library in one place at a time, and runs the tests that must see it: the list of hand-made
+// mutants, in list/. It prints for each mutant whether it was killed, has survived or does not apply any more, and fails if
+// one has survived. Nothing in the repository is changed: the go command gets the mutated file by -overlay.
+//
+//	go run ./internal/mutants            all of them, for an hour or two
+//	go run ./internal/mutants -only X-2  those whose line has this in it
+//	go run ./internal/mutants -apply     whether the texts are still there
+//	go run ./internal/mutants -page      writes docs/contributors/mutants.md
+package main
+
+import (
+	"embed"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+//go:embed list
+var lists embed.FS
+
+// mutant is a change of one place, and what must see it.
+type mutant struct {
+	rule, what   string
+	file, behind string // where: the first place behind this text
+	old, text    []string
+	pkg, tests   string // tests is a pattern of go test -run; "": all of the package
+	survives     string // why it may
+}
+
+func main() {
+	only := flag.String("only", "", "takes those whose line has this in it")
+	apply := flag.Bool("apply", false, "says only whether the texts are there")
+	page := flag.Bool("page", false, "writes docs/contributors/mutants.md")
+	flag.Parse()
+	all, err := read()
+	if err == nil && *page {
+		err = os.WriteFile("docs/contributors/mutants.md", []byte(text(all)), 0o600)
+	}
+	if err != nil || *page {
+		exit(err)
+	}
+	counts := map[string]int{}
+	for _, m := range all {
+		if !strings.Contains(m.line(), *only) {
+			continue
+		}
+		begun := time.Now()
+		became, why := m.try(*apply)
+		counts[became]++
+		fmt.Printf("%-14s %4.0fs  %s  %s\n", became, time.Since(begun).Seconds(), m.line(), why)
+	}
+	fmt.Println(counts)
+	if counts["survived"]+counts["does not apply"]+counts["does not build"] > 0 {
+		os.Exit(1)
+	}
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func (m *mutant) line() string { return m.rule + ": " + m.what }
+
+// read reads the lists. A mutant begins with "= rule: what", then come "in file", perhaps "behind text", the lines to take away
+// with "- ", those to put there with "+ ", and "by package tests", perhaps "survives why".
+func read() (all []*mutant, err error) {
+	files, err := fs.Glob(lists, "list/*.txt")
+	for _, file := range files {
+		content, err := lists.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var m *mutant
+		for n, line := range strings.Split(string(content), "\n") {
+			word, rest, _ := strings.Cut(line, " ")
+			if word == "=" {
+				m = new(mutant)
+				m.rule, m.what, _ = strings.Cut(rest, ": ")
+				all = append(all, m)
+				continue
+			}
+			switch {
+			case word == "" || word == "#":
+			case word == "in":
+				m.file = rest
+			case word == "behind":
+				m.behind = rest
+			case word == "-":
+				m.old = append(m.old, rest)
+			case word == "+":
+				m.text = append(m.text, rest)
+			case word == "by":
+				m.pkg, m.tests, _ = strings.Cut(rest, " ")
+			case word == "survives":
+				m.survives = rest
+			default:
+				return nil, fmt.Errorf("%s:%d: %q", file, n+1, line)
+			}
+		}
+	}
+	return all, err
+}
+
+var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^panic: test timed out`)
+
+// try makes the mutant and runs its tests. It returns what became of it, and the first test that has failed.
+func (m *mutant) try(applyOnly bool) (became, why string) {
+	content, err := os.ReadFile(m.file)
+	if err != nil {
+		return "does not apply", err.Error()
+	}
+	before, rest, there := strings.Cut(string(content), m.behind)
+	head, tail, found := strings.Cut(rest, strings.Join(m.old, "\n"))
+	switch {
+	case !there || !found || len(m.old) == 0:
+		return "does not apply", m.file
+	case applyOnly:
+		return "applies", ""
+	}
+	dir, err := os.MkdirTemp("", "mutant")
+	if err != nil {
+		return "does not build", err.Error()
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	mutated, overlay := filepath.Join(dir, filepath.Base(m.file)), filepath.Join(dir, "overlay.json")
+	file, _ := filepath.Abs(m.file)
+	replaced, _ := json.Marshal(map[string]map[string]string{"Replace": {file: mutated}})
+	content = []byte(before + m.behind + head + strings.Join(m.text, "\n") + tail)
+	for name, content := range map[string][]byte{mutated: content, overlay: replaced} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			return "does not build", err.Error()
+		}
+	}
+	args := []string{"test", "-overlay", overlay, "-vet=off", "-count=1", "-failfast", "-timeout=5m"}
+	if m.tests != "" {
+		args = append(args, "-run", m.tests)
+	}
+	out, err := exec.Command("go", append(args, m.pkg)...).CombinedOutput() //nolint:gosec // of this package's own lists
+	all := failed.FindAllStringSubmatch(string(out), -1)
+	switch {
+	case err == nil && strings.Contains(string(out), "no tests to run"):
+		return "does not build", "no such test"
+	case err == nil && m.survives != "":
+		return "survived as said", m.survives
+	case err == nil:
+		return "survived", ""
+	case len(all) == 0:
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		return "does not build", strings.Join(lines[:min(3, len(lines))], " | ")
+	}
+	return "killed", all[len(all)-1][1]
+}
+
+const head = `<!-- made by go run ./internal/mutants -page from internal/mutants/list -->
+# Mutants made by hand
+
+Each line is one change of the library that a rule forbids, and the tests that must fail with it. They are made as an attacker
+would: at the lines that decide about money. Make them again after a change of the engine, the core or the client:
+` + "`go run ./internal/mutants`" + ` changes one place after the other with ` + "`go test -overlay`" + `, and says which one nobody has
+noticed; ` + "`-only X-2`" + ` takes some of them. A text that is not there any more is said, too: make the mutant again by its rule.
+
+| rule | mutant | where | what kills it |
+| --- | --- | --- | --- |
+`
+
+// text is the page.
+func text(all []*mutant) string {
+	var b strings.Builder
+	b.WriteString(head)
+	for _, m := range all {
+		by := "`" + m.pkg + "` " + strings.ReplaceAll(m.tests, "|", ", ")
+		if m.survives != "" {
+			by = "nothing: " + m.survives
+		}
+		fmt.Fprintf(&b, "| %s | %s | `%s` | %s |\n", m.rule, m.what, m.file, by)
+	}
+	fmt.Fprintf(&b, "\n%d mutants.\n", len(all))
+	return b.String()
+}
