@@ -10,14 +10,14 @@ package main
 
 import (
 	"embed"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -27,6 +27,7 @@ var lists embed.FS
 
 // mutant is a change of one place, and what must see it.
 type mutant struct {
+	id           string
 	rule, what   string
 	file, behind string // where: the first place behind this text
 	old, text    []string
@@ -47,14 +48,34 @@ func main() {
 		exit(err)
 	}
 	counts := map[string]int{}
-	for _, m := range all {
-		if !strings.Contains(m.line(), *only) {
-			continue
-		}
-		begun := time.Now()
-		became, why := m.try(*apply)
+	say := func(m *mutant, became, why string) {
 		counts[became]++
-		fmt.Printf("%-14s %4.0fs  %s  %s\n", became, time.Since(begun).Seconds(), m.line(), why)
+		fmt.Printf("%-14s %s  %s\n", became, m.line(), why)
+	}
+	byPackage := map[string][]*mutant{}
+	for _, m := range all {
+		content, _ := os.ReadFile(m.file)
+		_, _, there := m.place(string(content))
+		switch {
+		case !strings.Contains(m.line(), *only):
+		case !there:
+			say(m, "does not apply", m.file)
+		case *apply:
+			say(m, "applies", "")
+		default:
+			byPackage[m.pkg] = append(byPackage[m.pkg], m)
+		}
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(byPackage)) {
+		w, err := weave(pkg, byPackage[pkg])
+		if err != nil {
+			exit(err)
+		}
+		for _, m := range byPackage[pkg] {
+			became, why := w.try(m)
+			say(m, became, why)
+		}
+		_ = os.RemoveAll(w.dir)
 	}
 	fmt.Println(counts)
 	if counts["survived"]+counts["does not apply"]+counts["does not build"] > 0 {
@@ -85,7 +106,7 @@ func read() (all []*mutant, err error) {
 		for n, line := range strings.Split(string(content), "\n") {
 			word, rest, _ := strings.Cut(line, " ")
 			if word == "=" {
-				m = new(mutant)
+				m = &mutant{id: strconv.Itoa(len(all) + 1)}
 				m.rule, m.what, _ = strings.Cut(rest, ": ")
 				all = append(all, m)
 				continue
@@ -114,39 +135,31 @@ func read() (all []*mutant, err error) {
 
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^panic: test timed out`)
 
-// try makes the mutant and runs its tests. It returns what became of it, and the first test that has failed.
-func (m *mutant) try(applyOnly bool) (became, why string) {
-	content, err := os.ReadFile(m.file)
-	if err != nil {
-		return "does not apply", err.Error()
+// place is where the change is made.
+func (m *mutant) place(content string) (from, to int, there bool) {
+	behind, old := strings.Index(content, m.behind), strings.Join(m.old, "\n")
+	if behind < 0 || old == "" {
+		return 0, 0, false
 	}
-	before, rest, there := strings.Cut(string(content), m.behind)
-	head, tail, found := strings.Cut(rest, strings.Join(m.old, "\n"))
-	switch {
-	case !there || !found || len(m.old) == 0:
-		return "does not apply", m.file
-	case applyOnly:
-		return "applies", ""
+	behind += len(m.behind)
+	at := strings.Index(content[behind:], old)
+	return behind + at, behind + at + len(old), at >= 0
+}
+
+func (m *mutant) replacement() string { return strings.Join(m.text, "\n") }
+
+// try runs the tests of a mutant. It returns what became of it, and the last test that has failed.
+func (w *woven) try(m *mutant) (became, why string) {
+	if why := w.broken[m]; why != "" {
+		return "does not build", why
 	}
-	dir, err := os.MkdirTemp("", "mutant")
-	if err != nil {
-		return "does not build", err.Error()
+	run := func() ([]byte, error) { return w.run(m) }
+	if w.alone[m] {
+		run = m.runAlone
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	mutated, overlay := filepath.Join(dir, filepath.Base(m.file)), filepath.Join(dir, "overlay.json")
-	file, _ := filepath.Abs(m.file)
-	replaced, _ := json.Marshal(map[string]map[string]string{"Replace": {file: mutated}})
-	content = []byte(before + m.behind + head + strings.Join(m.text, "\n") + tail)
-	for name, content := range map[string][]byte{mutated: content, overlay: replaced} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			return "does not build", err.Error()
-		}
-	}
-	args := []string{"test", "-overlay", overlay, "-vet=off", "-count=1", "-failfast", "-timeout=5m"}
-	if m.tests != "" {
-		args = append(args, "-run", m.tests)
-	}
-	out, err := exec.Command("go", append(args, m.pkg)...).CombinedOutput() //nolint:gosec // of this package's own lists
+	begun := time.Now()
+	out, err := run()
+	took := time.Since(begun).Round(time.Second).String()
 	all := failed.FindAllStringSubmatch(string(out), -1)
 	switch {
 	case err == nil && strings.Contains(string(out), "no tests to run"):
@@ -154,12 +167,30 @@ func (m *mutant) try(applyOnly bool) (became, why string) {
 	case err == nil && m.survives != "":
 		return "survived as said", m.survives
 	case err == nil:
-		return "survived", ""
-	case len(all) == 0:
+		return "survived", took
+	case len(all) == 0 && w.alone[m]:
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 		return "does not build", strings.Join(lines[:min(3, len(lines))], " | ")
+	case len(all) == 0:
+		return "killed", "the process has ended: " + took
 	}
-	return "killed", all[len(all)-1][1]
+	return "killed", all[len(all)-1][1] + " " + took
+}
+
+// runAlone builds the tests with one mutant.
+func (m *mutant) runAlone() ([]byte, error) {
+	content, err := os.ReadFile(m.file)
+	if err != nil {
+		return nil, err
+	}
+	from, to, _ := m.place(string(content))
+	f := &files{texts: map[string]string{m.file: string(content[:from]) + m.replacement() + string(content[to:])}}
+	dir, err := os.MkdirTemp("", "mutant")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	return f.build(dir, "test", "-vet=off", "-count=1", "-failfast", "-timeout=5m", "-ldflags=-s -w", "-run", m.tests, m.pkg)
 }
 
 const head = `<!-- made by go run ./internal/mutants -page from internal/mutants/list -->
