@@ -3,6 +3,7 @@ package gormstore_test
 import (
 	"database/sql/driver"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,6 +24,9 @@ var settable = []string{
 	"ALTER FUNCTION pg_catalog.clock_timestamp() RENAME TO true_clock",
 	"CREATE FUNCTION pg_catalog.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS " +
 		"'SELECT pg_catalog.true_clock() + (SELECT ahead FROM public.clock)'",
+	"ALTER FUNCTION pg_catalog.statement_timestamp() RENAME TO true_statement",
+	"CREATE FUNCTION pg_catalog.statement_timestamp() RETURNS timestamptz LANGUAGE sql STABLE AS " +
+		"'SELECT pg_catalog.true_statement() + (SELECT ahead FROM public.clock)'",
 }
 
 // withWrongClock runs a test on a database of each kind, whose clock the test can put ahead, or behind.
@@ -140,6 +144,45 @@ func TestMessagesWithAWrongClock(t *testing.T) {
 			require.NoError(t, box.Process(t.Context(), m, never(t)))
 			ahead(0)
 			require.NoError(t, box.Process(t.Context(), m, never(t)))
+		}
+	})
+}
+
+// An answer that is recorded by a clock that has gone back would be over when the clock is right again, and the command would
+// run a second time: the attempt is undone, or its answer is kept as long as by the clock of its claim.
+//
+// CONTRACT T-5, X-0
+func TestAnswerByAClockThatHasGoneBack(t *testing.T) {
+	withWrongClock(t, func(t *testing.T, db *gorm.DB, ahead func(by time.Duration)) {
+		st := newStore(t, db)
+		rollback, park := newModule(t, st, core.Policy{Recovery: core.Rollback}), newModule(t, st, core.Policy{Recovery: core.Park})
+		rows := 0
+		for _, freed := range []bool{false, true} {
+			for _, status := range []int{http.StatusCreated, http.StatusPaymentRequired} {
+				key := fmt.Sprintf("key-%t-%d", freed, status)
+				if freed { // its record stays, and the answer takes its place
+					serve(t, park, key, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						core.NotApplied(r.Context())
+						w.WriteHeader(http.StatusConflict)
+					}))
+				}
+				send := func(by time.Duration) string {
+					w := serve(t, rollback, key, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						require.NoError(t, addEffect(r.Context()))
+						ahead(by)
+						w.WriteHeader(status)
+					}))
+					ahead(0)
+					return w.Header().Get("Idempotency-Result")
+				}
+				first := send(-40 * days)
+				require.Equal(t, first != "created", send(0) == "created", "%s: %s", key, first)
+				require.Equal(t, "reused", send(0))
+				if status == http.StatusCreated {
+					rows++
+				}
+				require.Equal(t, rows, countEffects(t, db))
+			}
 		}
 	})
 }

@@ -28,7 +28,17 @@ const (
 func (w *world) play(k *run, r *rand.Rand) []string {
 	w.run.Store(k)
 	defer w.run.Store(nil)
-	[]func(*run, *rand.Rand){w.alone, w.together, w.beside, w.beside, w.between}[r.IntN(5)](k, r)
+	refuses := k.program.recovery != core.Park && slices.Contains([]int{400, 402, 409, 422}, k.program.status)
+	switch n := r.IntN(6); {
+	case n == 0:
+		w.alone(k, r)
+	case n == 1:
+		w.together(k, r)
+	case n == 2 && refuses:
+		w.between(k)
+	default:
+		w.beside(k, r)
+	}
 	for _, in := range w.instances {
 		in.proxy.Set(nil)
 		in.proxy.Cut()
@@ -114,18 +124,23 @@ func (w *world) together(k *run, r *rand.Rand) {
 // beside lets a slow owner wake beside another attempt: its handler stands still while its time runs out and another
 // instance takes over, and goes on when that one is at work, or has answered.
 func (w *world) beside(k *run, r *rand.Rand) {
-	places := len(k.program.actions) + 1
-	slow := w.start(k, w.instances[0], r.IntN(places))
+	places, park := len(k.program.actions)+1, k.program.recovery == core.Park
+	before := r.IntN(places)
+	if park && r.IntN(2) == 0 {
+		before = 0 // later than that, the operator sees a charge
+	}
+	slow := w.start(k, w.instances[0], before)
 	defer slow.end()
-	switch r.IntN(4) {
-	case 0:
+	switch n := r.IntN(6); {
+	case park:
+	case n == 0:
 		w.kill(k, 0)
-	case 1, 2: // else a transaction that is open holds the key
+	case n < 3: // else a transaction that is open holds the key
 		k.note("the connections of instance 0 are cut")
 		w.instances[0].proxy.Cut()
 	}
 	w.pass(k, deadline)
-	if k.program.recovery == core.Park {
+	if park {
 		w.settle(k, w.instances[1], true)
 	}
 	began := time.Now()
@@ -153,7 +168,7 @@ func (w *world) beside(k *run, r *rand.Rand) {
 }
 
 // between lets another attempt come when the rows of a refusal are undone and it is not recorded yet.
-func (w *world) between(k *run, r *rand.Rand) {
+func (w *world) between(k *run) {
 	undone := make(chan struct{}, 100)
 	w.instances[0].proxy.Set(func(t pgproxy.Turn) pgproxy.Fault {
 		if i := slices.Index(t.SQL, "ROLLBACK"); i < 0 || i == len(t.SQL)-1 {

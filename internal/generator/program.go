@@ -50,7 +50,7 @@ type program struct {
 
 // newProgram makes a handler at random.
 func newProgram(r *rand.Rand) *program {
-	p := &program{recovery: []core.Recovery{core.Rollback, core.Resume, core.Resume, core.Resume, core.Park}[r.IntN(5)],
+	p := &program{recovery: []core.Recovery{core.Rollback, core.Resume, core.Resume, core.Park}[r.IntN(4)],
 		status: []int{200, 201, 201, 201, 201, 201, 303, 400, 402, 409, 422, 429, 500}[r.IntN(13)]}
 	verbs := map[core.Recovery][]verb{
 		core.Rollback: {row, row, row, message, broken, keepRows, failed, refuse, panics, pause},

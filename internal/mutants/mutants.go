@@ -3,7 +3,7 @@
 // one has survived. Nothing in the repository is changed: the go command gets the mutated file by -overlay.
 //
 //	go run ./internal/mutants            all of them, for an hour or two
-//	go run ./internal/mutants -only X-2  those whose line has this in it
+//	go run ./internal/mutants -only X-2  those whose line, file or package has this in it
 //	go run ./internal/mutants -apply     whether the texts are still there
 //	go run ./internal/mutants -page      writes docs/contributors/mutants.md
 package main
@@ -36,9 +36,10 @@ type mutant struct {
 }
 
 func main() {
-	only := flag.String("only", "", "takes those whose line has this in it")
+	only := flag.String("only", "", "takes those whose line, file or package has this in it")
 	apply := flag.Bool("apply", false, "says only whether the texts are there")
 	page := flag.Bool("page", false, "writes docs/contributors/mutants.md")
+	into := flag.String("weave", "", "builds the tests of this package with all of them, and says how to run them")
 	flag.Parse()
 	all, err := read()
 	if err == nil && *page {
@@ -57,7 +58,7 @@ func main() {
 		content, _ := os.ReadFile(m.file)
 		_, _, there := m.place(string(content))
 		switch {
-		case !strings.Contains(m.line(), *only):
+		case !strings.Contains(m.line()+" "+m.file+" "+m.pkg, *only):
 		case !there:
 			say(m, "does not apply", m.file)
 		case *apply:
@@ -65,6 +66,16 @@ func main() {
 		default:
 			byPackage[m.pkg] = append(byPackage[m.pkg], m)
 		}
+	}
+	if *into != "" {
+		w, err := weave(*into, slices.Concat(slices.Collect(maps.Values(byPackage))...))
+		if err != nil {
+			exit(err)
+		}
+		for _, m := range all {
+			fmt.Println(which+"="+m.id, w.binary, m.line(), w.broken[m])
+		}
+		exit(nil)
 	}
 	for _, pkg := range slices.Sorted(maps.Keys(byPackage)) {
 		w, err := weave(pkg, byPackage[pkg])
@@ -184,7 +195,7 @@ func (m *mutant) runAlone() ([]byte, error) {
 		return nil, err
 	}
 	from, to, _ := m.place(string(content))
-	f := &files{texts: map[string]string{m.file: string(content[:from]) + m.replacement() + string(content[to:])}}
+	f := &files{texts: map[string]string{m.file: string(content[:from]) + m.replacement() + string(content[to:])}, names: map[string]string{}}
 	dir, err := os.MkdirTemp("", "mutant")
 	if err != nil {
 		return nil, err

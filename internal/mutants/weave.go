@@ -31,7 +31,7 @@ func weave(pkg string, all []*mutant) (*woven, error) {
 	dir, err := os.MkdirTemp("", "mutants")
 	w := &woven{dir: dir, binary: filepath.Join(dir, "test"), broken: map[*mutant]string{}, alone: map[*mutant]bool{}}
 	for err == nil {
-		f := &files{texts: map[string]string{}, at: map[*mutant][2]int{}, changed: map[string][]edit{}}
+		f := &files{texts: map[string]string{}, at: map[*mutant][2]int{}, changed: map[string][]edit{}, names: map[string]string{}}
 		for _, m := range all {
 			if w.broken[m] == "" && !w.alone[m] {
 				w.alone[m] = !f.add(m)
@@ -57,7 +57,7 @@ func (w *woven) blame(all []*mutant, f *files, out string) (found bool) {
 	for _, c := range complaint.FindAllStringSubmatch(out, -1) {
 		line, _ := strconv.Atoi(c[2])
 		for _, m := range all {
-			if at, ok := f.at[m]; ok && filepath.Base(m.file) == filepath.Base(c[1]) && at[0] <= line && line <= at[1] {
+			if at, ok := f.at[m]; ok && m.file == f.names[filepath.Base(c[1])] && at[0] <= line && line <= at[1] {
 				w.broken[m], found = c[3], true
 			}
 		}
@@ -77,6 +77,7 @@ type files struct {
 	texts   map[string]string
 	at      map[*mutant][2]int // the lines of its twin
 	changed map[string][]edit  // by package: the embedded files
+	names   map[string]string  // of the repository's files, by those that the build gets
 }
 
 // edit changes an embedded file.
@@ -101,7 +102,8 @@ func (f *files) build(dir string, args ...string) ([]byte, error) {
 	for file, text := range f.texts {
 		n++
 		real, _ := filepath.Abs(file)
-		overlay[real] = filepath.Join(dir, strconv.Itoa(n)+filepath.Ext(file))
+		name := strconv.Itoa(n) + filepath.Ext(file)
+		overlay[real], f.names[name] = filepath.Join(dir, name), file
 		if err := os.WriteFile(overlay[real], []byte(text), 0o600); err != nil {
 			return nil, err
 		}
