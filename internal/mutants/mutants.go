@@ -1,11 +1,13 @@
 // Command mutants changes the library in one place at a time, and runs the tests that must see it: the list of hand-made
-// mutants, in list/. It prints for each mutant whether it was killed, has survived or does not apply any more, and fails if
-// one has survived. Nothing in the repository is changed: the go command gets the mutated file by -overlay.
+// mutants, in list/. It prints for each whether it was killed, has survived, or does not apply any more, and fails unless
+// all are killed. Nothing in the repository is changed: the go command gets other files by -overlay. The tests of a package
+// are built once, with all of its mutants in them: see weave.go.
 //
-//	go run ./internal/mutants            all of them, for an hour or two
+//	go run ./internal/mutants            all of them
 //	go run ./internal/mutants -only X-2  those whose line, file or package has this in it
 //	go run ./internal/mutants -apply     whether the texts are still there
 //	go run ./internal/mutants -page      writes docs/contributors/mutants.md
+//	go run ./internal/mutants -weave ./internal/generator
 package main
 
 import (
@@ -27,12 +29,18 @@ var lists embed.FS
 
 // mutant is a change of one place, and what must see it.
 type mutant struct {
-	id           string
-	rule, what   string
-	file, behind string // where: the first place behind this text
-	old, text    []string
-	pkg, tests   string // tests is a pattern of go test -run; "": all of the package
-	survives     string // why it may
+	id         string
+	rule, what string
+	file       string
+	edits      []edit
+	pkg, tests string // tests is a pattern of go test -run; "": all of the package
+	survives   string // why it may
+}
+
+// edit is a change of a file: the first old lines behind a text become others.
+type edit struct {
+	behind    string
+	old, text []string
 }
 
 func main() {
@@ -56,7 +64,7 @@ func main() {
 	byPackage := map[string][]*mutant{}
 	for _, m := range all {
 		content, _ := os.ReadFile(m.file)
-		_, _, there := m.place(string(content))
+		_, there := m.mutated(string(content))
 		switch {
 		case !strings.Contains(m.line()+" "+m.file+" "+m.pkg, *only):
 		case !there:
@@ -104,8 +112,9 @@ func exit(err error) {
 
 func (m *mutant) line() string { return m.rule + ": " + m.what }
 
-// read reads the lists. A mutant begins with "= rule: what", then come "in file", perhaps "behind text", the lines to take away
-// with "- ", those to put there with "+ ", and "by package tests", perhaps "survives why".
+// read reads the lists. A mutant begins with "= rule: what". Then come "in file", perhaps "behind text", the lines to take
+// away with "- ", those to put there with "+ " (these three again for another place), "by package tests", and perhaps
+// "survives why".
 func read() (all []*mutant, err error) {
 	files, err := fs.Glob(lists, "list/*.txt")
 	for _, file := range files {
@@ -122,19 +131,25 @@ func read() (all []*mutant, err error) {
 				all = append(all, m)
 				continue
 			}
-			switch {
-			case word == "" || word == "#":
-			case word == "in":
+			switch word {
+			case "", "#":
+			case "in":
 				m.file = rest
-			case word == "behind":
-				m.behind = rest
-			case word == "-":
-				m.old = append(m.old, rest)
-			case word == "+":
-				m.text = append(m.text, rest)
-			case word == "by":
+			case "behind", "-":
+				if e := len(m.edits); e == 0 || m.edits[e-1].text != nil {
+					m.edits = append(m.edits, edit{})
+				}
+				if e := &m.edits[len(m.edits)-1]; word == "-" {
+					e.old = append(e.old, rest)
+				} else {
+					e.behind = rest
+				}
+			case "+":
+				e := &m.edits[len(m.edits)-1]
+				e.text = append(e.text, rest)
+			case "by":
 				m.pkg, m.tests, _ = strings.Cut(rest, " ")
-			case word == "survives":
+			case "survives":
 				m.survives = rest
 			default:
 				return nil, fmt.Errorf("%s:%d: %q", file, n+1, line)
@@ -146,18 +161,18 @@ func read() (all []*mutant, err error) {
 
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^panic: test timed out`)
 
-// place is where the change is made.
-func (m *mutant) place(content string) (from, to int, there bool) {
-	behind, old := strings.Index(content, m.behind), strings.Join(m.old, "\n")
-	if behind < 0 || old == "" {
-		return 0, 0, false
+// mutated is the file with the mutant.
+func (m *mutant) mutated(content string) (string, bool) {
+	for _, e := range m.edits {
+		before, rest, behind := strings.Cut(content, e.behind)
+		head, tail, there := strings.Cut(rest, strings.Join(e.old, "\n"))
+		if !behind || !there {
+			return "", false
+		}
+		content = before + e.behind + head + strings.Join(e.text, "\n") + tail
 	}
-	behind += len(m.behind)
-	at := strings.Index(content[behind:], old)
-	return behind + at, behind + at + len(old), at >= 0
+	return content, len(m.edits) > 0
 }
-
-func (m *mutant) replacement() string { return strings.Join(m.text, "\n") }
 
 // try runs the tests of a mutant. It returns what became of it, and the last test that has failed.
 func (w *woven) try(m *mutant) (became, why string) {
@@ -194,8 +209,8 @@ func (m *mutant) runAlone() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, to, _ := m.place(string(content))
-	f := &files{texts: map[string]string{m.file: string(content[:from]) + m.replacement() + string(content[to:])}, names: map[string]string{}}
+	mutated, _ := m.mutated(string(content))
+	f := &files{texts: map[string]string{m.file: mutated}, names: map[string]string{}}
 	dir, err := os.MkdirTemp("", "mutant")
 	if err != nil {
 		return nil, err
@@ -207,10 +222,12 @@ func (m *mutant) runAlone() ([]byte, error) {
 const head = `<!-- made by go run ./internal/mutants -page from internal/mutants/list -->
 # Mutants made by hand
 
-Each line is one change of the library that a rule forbids, and the tests that must fail with it. They are made as an attacker
-would: at the lines that decide about money. Make them again after a change of the engine, the core or the client:
-` + "`go run ./internal/mutants`" + ` changes one place after the other with ` + "`go test -overlay`" + `, and says which one nobody has
-noticed; ` + "`-only X-2`" + ` takes some of them. A text that is not there any more is said, too: make the mutant again by its rule.
+Each line is one change of the library that a rule forbids, and the tests that must fail with it. They are made as an
+attacker would: at the lines that decide about money. Make them again after a change of the engine, the core or the client:
+` + "`go run ./internal/mutants`" + ` builds the tests of a package once with all of its mutants, lets one after the
+other be at work, and says which one nobody has noticed; ` + "`-only X-2`" + ` takes some of them. Where a text is not
+there any more, it says so: make the mutant again by its rule. ` + "`-weave ./internal/generator`" + ` says how to
+try the generator on them.
 
 | rule | mutant | where | what kills it |
 | --- | --- | --- | --- |

@@ -31,7 +31,8 @@ func weave(pkg string, all []*mutant) (*woven, error) {
 	dir, err := os.MkdirTemp("", "mutants")
 	w := &woven{dir: dir, binary: filepath.Join(dir, "test"), broken: map[*mutant]string{}, alone: map[*mutant]bool{}}
 	for err == nil {
-		f := &files{texts: map[string]string{}, at: map[*mutant][2]int{}, changed: map[string][]edit{}, names: map[string]string{}}
+		f := &files{texts: map[string]string{}, names: map[string]string{}, at: map[*mutant][2]int{},
+			changed: map[string][]version{}}
 		for _, m := range all {
 			if w.broken[m] == "" && !w.alone[m] {
 				w.alone[m] = !f.add(m)
@@ -67,7 +68,7 @@ func (w *woven) blame(all []*mutant, f *files, out string) (found bool) {
 
 // run runs tests with a mutant.
 func (w *woven) run(m *mutant) (out []byte, err error) {
-	c := exec.Command(w.binary, "-test.failfast", "-test.timeout=5m", "-test.run="+m.tests) //nolint:gosec // built here
+	c := exec.Command(w.binary, "-test.failfast", "-test.timeout=5m", "-test.run="+m.tests)
 	c.Dir, c.Env = m.pkg, append(os.Environ(), which+"="+m.id)
 	return c.CombinedOutput()
 }
@@ -75,17 +76,13 @@ func (w *woven) run(m *mutant) (out []byte, err error) {
 // files are what the build sees in place of those of the repository.
 type files struct {
 	texts   map[string]string
-	at      map[*mutant][2]int // the lines of its twin
-	changed map[string][]edit  // by package: the embedded files
-	names   map[string]string  // of the repository's files, by those that the build gets
+	at      map[*mutant][2]int   // the lines of its twin
+	changed map[string][]version // by the file that embeds them: the embedded files
+	names   map[string]string    // of the repository's files, by those that the build gets
 }
 
-// edit changes an embedded file.
-type edit struct {
-	mutant, file string
-	from, to     int
-	text         string
-}
+// version is an embedded file with a mutant.
+type version struct{ mutant, file, text string }
 
 func (f *files) text(file string) string {
 	if text, ok := f.texts[file]; ok {
@@ -101,10 +98,10 @@ func (f *files) build(dir string, args ...string) ([]byte, error) {
 	n := 0
 	for file, text := range f.texts {
 		n++
-		real, _ := filepath.Abs(file)
+		whole, _ := filepath.Abs(file)
 		name := strconv.Itoa(n) + filepath.Ext(file)
-		overlay[real], f.names[name] = filepath.Join(dir, name), file
-		if err := os.WriteFile(overlay[real], []byte(text), 0o600); err != nil {
+		overlay[whole], f.names[name] = filepath.Join(dir, name), file
+		if err := os.WriteFile(overlay[whole], []byte(text), 0o600); err != nil {
 			return nil, err
 		}
 	}
@@ -113,7 +110,7 @@ func (f *files) build(dir string, args ...string) ([]byte, error) {
 	if err := os.WriteFile(file, list, 0o600); err != nil {
 		return nil, err
 	}
-	return exec.Command("go", slices.Insert(args, 1, "-overlay", file)...).CombinedOutput() //nolint:gosec // this package's own
+	return exec.Command("go", slices.Insert(args, 1, "-overlay", file)...).CombinedOutput()
 }
 
 // add weaves a mutant in. It returns false where that cannot be.
@@ -124,27 +121,32 @@ func (f *files) add(m *mutant) bool {
 	content, _ := os.ReadFile(m.file)
 	fset := token.NewFileSet()
 	parsed, err := parser.ParseFile(fset, m.file, content, 0)
-	from, to, ok := m.place(string(content))
+	mutated, ok := m.mutated(string(content))
 	if err != nil || !ok {
 		return false
 	}
 	offset := func(p token.Pos) int { return fset.Position(p).Offset }
 	for _, d := range parsed.Decls {
 		fn, ok := d.(*ast.FuncDecl)
-		if !ok || fn.Body == nil || from < offset(fn.Body.Lbrace) || to > offset(fn.Body.Rbrace)+1 {
+		if !ok || fn.Body == nil {
 			continue
+		}
+		begin, end := offset(fn.Body.Lbrace), offset(fn.Body.Rbrace)
+		rest := mutated[min(begin, len(mutated)):]
+		if !strings.HasPrefix(mutated, string(content[:begin])) || !strings.HasSuffix(rest, string(content[end:])) {
+			continue // it is somewhere else
 		}
 		call, ok := callOf(fn, m.id)
 		if !ok {
 			return false
 		}
 		twin := string(content[offset(fn.Pos()):offset(fn.Name.Pos())]) + fn.Name.Name + "Mutant" + m.id +
-			string(content[offset(fn.Name.End()):from]) + m.replacement() + string(content[to:offset(fn.End())])
-		head := string(content[offset(fn.Pos()) : offset(fn.Body.Lbrace)+1])
+			string(content[offset(fn.Name.End()):begin]) + strings.TrimSuffix(rest, string(content[end+1:]))
+		head := string(content[offset(fn.Pos()) : begin+1])
 		text := strings.Replace(f.text(m.file), head, head+call, 1)
-		begin := strings.Count(text, "\n") + 2
+		line := strings.Count(text, "\n") + 2
 		f.texts[m.file] = text + "\n" + twin + "\n"
-		f.at[m] = [2]int{begin, begin + strings.Count(twin, "\n")}
+		f.at[m] = [2]int{line, line + strings.Count(twin, "\n")}
 		f.now(filepath.Dir(m.file), parsed.Name.Name)
 		return true
 	}
@@ -199,12 +201,14 @@ func (f *files) now(dir, pkg string) {
 	}
 }
 
+var packageOf = regexp.MustCompile(`(?m)^package (\w+)`)
+
 var embedded = regexp.MustCompile(`(?m)^//go:embed (\S+)\nvar (\w+) embed\.FS$`)
 
 // embed weaves a mutant of an embedded file in.
 func (f *files) embed(m *mutant) bool {
 	content, _ := os.ReadFile(m.file)
-	from, to, ok := m.place(string(content))
+	mutated, ok := m.mutated(string(content))
 	for dir := filepath.Dir(m.file); ok && dir != "."; dir = filepath.Dir(dir) {
 		sources, _ := filepath.Glob(filepath.Join(dir, "*.go"))
 		for _, source := range sources {
@@ -217,9 +221,9 @@ func (f *files) embed(m *mutant) bool {
 				text = strings.Replace(text, v[0], "//go:embed "+v[1]+"\nvar "+v[2]+"Embedded embed.FS\n\nvar "+v[2]+
 					" = mutantFS{"+v[2]+"Embedded}", 1)
 			}
-			f.changed[source] = append(f.changed[source], edit{m.id, file, from, to, m.replacement()})
+			f.changed[source] = append(f.changed[source], version{m.id, file, mutated})
 			f.texts[source] = text
-			pkg := strings.Fields(text[strings.Index(text, "\npackage "):])[1]
+			pkg := packageOf.FindStringSubmatch(text)[1]
 			f.now(dir, pkg)
 			f.texts[filepath.Join(dir, "mutant_fs.go")] = fsOf(pkg, f.changed[source])
 			return true
@@ -229,7 +233,7 @@ func (f *files) embed(m *mutant) bool {
 }
 
 // fsOf reads embedded files, changed by the mutant that is at work.
-func fsOf(pkg string, changed []edit) string {
+func fsOf(pkg string, changed []version) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `package %s
 
@@ -237,22 +241,16 @@ import "embed"
 
 type mutantFS struct{ embed.FS }
 
-type mutantEdit struct {
-	mutant, file string
-	from, to     int
-	text         string
-}
-
 func (m mutantFS) ReadFile(name string) ([]byte, error) {
 	content, err := m.FS.ReadFile(name)
-	for _, e := range []mutantEdit{
+	for _, v := range []struct{ mutant, file, text string }{
 `, pkg)
-	for _, e := range changed {
-		fmt.Fprintf(&b, "{%q, %q, %d, %d, %q},\n", e.mutant, e.file, e.from, e.to, e.text)
+	for _, v := range changed {
+		fmt.Fprintf(&b, "{%q, %q, %q},\n", v.mutant, v.file, v.text)
 	}
 	b.WriteString(`} {
-		if e.mutant == mutantNow && e.file == name {
-			return []byte(string(content[:e.from]) + e.text + string(content[e.to:])), err
+		if v.mutant == mutantNow && v.file == name {
+			return []byte(v.text), err
 		}
 	}
 	return content, err
