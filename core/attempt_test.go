@@ -268,7 +268,7 @@ func TestClaimThatFails(t *testing.T) {
 		"there is no room":   {"claim", crowded},
 		"its answer is lost": {"after claim", away},
 	} {
-		t.Run(name, func(t *testing.T) {
+		inBubble(t, name, func(t *testing.T) {
 			st := newFaultStore(memstore.New()).on(test.call, test.hook)
 			if name == "there is no room" {
 				st.on("release", func(context.Context) error { panic("there is nothing to release") })
@@ -280,6 +280,7 @@ func TestClaimThatFails(t *testing.T) {
 			require.NotContains(t, w.Body.String(), `"operation"`, "there is none")
 			require.Zero(t, a.ran())
 			st.on(test.call, nil)
+			synctest.Wait() // nobody else waits until it is taken back
 			requireCreated(t, a.post("k-1", `{}`), "created")
 		})
 	}

@@ -101,11 +101,12 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 		}
 	}
 	adm.values = context.WithoutCancel(r.Context())
+	adm.claimant = store.ClientContext{Context: adm.values, Client: r.Context()}
 	wait := waiter{m: m, scope: claim.Scope, id: claim.ID, limit: adm.route.Wait}
 	defer wait.stop()
 	for call := &adm.call; ; call, claim.Key = new(lazyContext), m.keyTime(adm) {
 		claimedAt := time.Now()
-		won, claimed, err := m.claim(call.until(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), &claim)
+		won, claimed, err := m.claim(call.until(&adm.claimant, claimedAt.Add(m.cfg.ClaimTimeout)), &claim)
 		adm.claiming += time.Since(claimedAt)
 		if err != nil {
 			m.claimFailed(r, adm, err)
@@ -134,9 +135,7 @@ func (m *Module) claimFailed(r *http.Request, adm *admission, err error) {
 		m.tellClock(r.Context(), err)
 		return
 	}
-	e := adm.event(EventFailed)
-	e.Err = err
-	m.observe(r.Context(), e)
+	m.storeFailed(r.Context(), adm.event(EventFailed), err)
 }
 
 // wonClaim is what a won claim gives to the attempt: the transactions of Rollback and Resume, the steps of Resume.
@@ -172,17 +171,22 @@ func (m *Module) claim(ctx *lazyContext, c *store.Claim) (won wonClaim, claimed 
 		lost, err = claimed.Record.Ticket, ErrClock
 	}
 	if err != nil {
-		m.giveBack(ctx, lost)
+		m.giveBack(lost)
 	}
 	return won, claimed, err
 }
 
-// giveBack releases a claim whose handler will not run: now if the store answers, else in Run.
-func (m *Module) giveBack(ctx *lazyContext, lost store.Ticket) {
+// giveBack releases a claim whose handler will not run: soon if the store answers, else in Run. Nobody waits for it, and
+// only one goroutine does so, however many claims the store has failed.
+func (m *Module) giveBack(lost store.Ticket) {
 	m.orphans.add(lost)
-	release := new(lazyContext).until(ctx.values, time.Now().Add(m.cfg.ClaimTimeout)) // of others too: Run does the rest
-	m.releaseOrphans(release)
-	release.cancel(context.Canceled)
+	if !m.releasing.CompareAndSwap(false, true) {
+		return // one that is added just now may be left to Run
+	}
+	go func() {
+		defer m.releasing.Store(false)
+		_ = calm(func() error { m.releaseOrphans(context.Background()); return nil }) // of the store
+	}()
 }
 
 func (m *Module) unavailable(err error) *Problem {
@@ -195,8 +199,15 @@ func (m *Module) unavailable(err error) *Problem {
 	case errors.Is(err, store.ErrCrowded):
 		detail = "the store of idempotency records has more to do than it can; nothing was run"
 	}
-	return m.withRetry(NewProblem(CodeStoreUnavailable, detail))
+	p := m.withRetry(NewProblem(CodeStoreUnavailable, detail))
+	if crowded, ok := errors.AsType[*store.CrowdedError](err); ok {
+		p.RetryAfter = max(p.RetryAfter, min(p.RetryAfter+crowded.After, mostRetryAfter))
+	}
+	return p
 }
+
+// mostRetryAfter is the longest Retry-After of a crowd: nobody knows how long it stays.
+const mostRetryAfter = 30 * time.Second
 
 // repeatProblem compares a repeat with the record that is there: command first, then state (contract M). It returns nil
 // if the record's answer may be replayed.

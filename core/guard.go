@@ -25,15 +25,16 @@ type admission struct {
 	id        ID
 	echo      []string // the key's header as it came, for the echo (M-3)
 	command   command.Command
-	hash      store.CommandHash // in the current version
-	keyMade   time.Time         // the time of a key that is a UUIDv7
-	keyAge    time.Duration     // how old a timed key may be
-	tooOld    bool              // the key was too old when its route left TimedKey
-	unaged    bool              // the clocks are too far apart to tell how old the key may be
-	judgedAt  time.Time         // this process's clock when a timed key was last judged by it
-	body      body              // for the handler
-	values    context.Context   // the values of the interceptor's request, without its end; set before the claim
-	call      lazyContext       // the first claim's
+	hash      store.CommandHash   // in the current version
+	keyMade   time.Time           // the time of a key that is a UUIDv7
+	keyAge    time.Duration       // how old a timed key may be
+	tooOld    bool                // the key was too old when its route left TimedKey
+	unaged    bool                // the clocks are too far apart to tell how old the key may be
+	judgedAt  time.Time           // this process's clock when a timed key was last judged by it
+	body      body                // for the handler
+	values    context.Context     // the values of the interceptor's request, without its end; set before the claim
+	claimant  store.ClientContext // values, for claims
+	call      lazyContext         // the first claim's
 
 	claiming time.Duration // for Event.Claim, until an event has it
 	waiting  time.Duration // for Event.Waiting, likewise

@@ -30,9 +30,7 @@ func (m *Module) checkOpen(r *http.Request, adm *admission) *Problem {
 	}
 	switch {
 	case err != nil:
-		e := adm.event(EventFailed)
-		e.Err = fmt.Errorf("open records: %w", err)
-		m.observe(r.Context(), e)
+		m.storeFailed(r.Context(), adm.event(EventFailed), fmt.Errorf("open records: %w", err))
 		return m.unavailable(err)
 	case open < limit, known:
 		return nil

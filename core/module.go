@@ -116,6 +116,8 @@ type Module struct {
 	countsOpen bool
 	service    []byte // Scoping.service, hashed once
 	orphans    orphans
+	releasing  atomic.Bool // an orphan is being released outside of Run
+	outage     outage
 	inUse      contextsInUse
 	tracer     Tracer   // Config.Observer, if it is one
 	unwritten  sync.Map // routeKey -> *atomic.Int64: successes whose transaction carried no write

@@ -52,7 +52,9 @@ const (
 	EventUnconfirmed       EventKind = "unconfirmed"         // recording could not be confirmed: Err
 	EventNotAppliedRefused EventKind = "not_applied_refused" // core.NotApplied was declared and does not count: Status
 	EventClockSkew         EventKind = "clock_skew"          // the clocks of store and app differ too much; once a minute: Err
-	EventFailed            EventKind = "failed"              // the store, or an app's function in Run, has failed: Err
+	// EventFailed: the store, or an app's function in Run, has failed: Err. Of requests that were refused for it, one event a
+	// second is sent, with their Count. A store that only has too much to do has not failed: its requests are EventRefused.
+	EventFailed EventKind = "failed"
 	// EventOverdue: a Rollback attempt was rolled back at its deadline, or a streamed answer was cut off at it, because its
 	// client did not read: Status, and Err in the second case. The usual cause is a write past the attempt's transaction that
 	// waits for a row which the attempt has locked: it commits when the attempt is rolled back.
@@ -122,7 +124,7 @@ type Event struct {
 	Fence     int64     // of the attempt; 1 is the first
 	Status    int       // of the answer
 	Code      Code      // of the problem that a request was refused with
-	Count     int       // of records, or of attempts: see the kinds
+	Count     int       // of records, attempts or requests: see the kinds
 	Err       error     // the reason, or the error of the store or of an app's function: see the kinds
 	Earlier   ID        // the operation of the command's earlier key
 	Until     time.Time // the end of a route's shadow

@@ -56,9 +56,7 @@ func (m *Module) detectRekey(r *http.Request, adm *admission) *Problem {
 	}
 	switch {
 	case err != nil:
-		e := adm.event(EventFailed)
-		e.Err = fmt.Errorf("rekey: %w", err)
-		m.observe(r.Context(), e)
+		m.storeFailed(r.Context(), adm.event(EventFailed), fmt.Errorf("rekey: %w", err))
 		if refuse {
 			return m.unavailable(err)
 		}

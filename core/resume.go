@@ -17,7 +17,7 @@ func (m *Module) claimResume(ctx *lazyContext, c *store.Claim) (won wonClaim, cl
 	segments, claimed, err := st.Resume(ctx, *c)
 	lost := store.Ticket{ID: c.ID, Owner: c.Owner} // without a fence: an operation that is continued is not freed
 	if err != nil && claimed.Record.Owner == c.Owner {
-		m.giveBack(ctx, lost)
+		m.giveBack(lost)
 	}
 	if err != nil || !claimed.Won {
 		return won, claimed, err
@@ -37,7 +37,7 @@ func (m *Module) claimResume(ctx *lazyContext, c *store.Claim) (won wonClaim, cl
 	if err != nil {
 		_ = segments.Rollback()
 		if again {
-			m.giveBack(ctx, lost)
+			m.giveBack(lost)
 		}
 		return won, claimed, err
 	}

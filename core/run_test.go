@@ -272,6 +272,7 @@ func TestOrphans(t *testing.T) {
 		for i := range 3 {
 			requireProblem(t, a.post("k-"+strconv.Itoa(i), `{}`), 503, core.CodeStoreUnavailable)
 		}
+		synctest.Wait() // they were tried once
 		store.on("after claim", nil)
 		requireProblem(t, a.post("k-0", `{}`), http.StatusConflict, core.CodeInFlight)
 		var released list[bool]
@@ -305,7 +306,7 @@ func TestOrphans(t *testing.T) {
 		a.start()()
 		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "the answer stays")
 		require.Equal(t, "created", a.post("k-2", `{}`).Header().Get("Idempotency-Result"), "the next one is released")
-		require.Empty(t, a.of(core.EventFailed)[2:], "and that is as it should be")
+		require.Len(t, a.of(core.EventFailed), 1, "of the claims in this second; and that is as it should be")
 	})
 }
 
@@ -507,7 +508,7 @@ func TestClaimsOfAFlood(t *testing.T) {
 			require.Equal(t, "created", a.post("k-"+strconv.Itoa(i), `{}`).Header().Get("Idempotency-Result"), i)
 		}
 	})
-	t.Run("won claim is released where its steps find no room", func(t *testing.T) {
+	inBubble(t, "won claim is released where its steps find no room", func(t *testing.T) {
 		st := newFaultStore(memstore.New())
 		status := http.StatusInternalServerError // yields: the next claim reads the steps
 		a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume}},
@@ -517,6 +518,7 @@ func TestClaimsOfAFlood(t *testing.T) {
 		st.on("steps", func(context.Context) error { return fmt.Errorf("%w: no connection", store.ErrCrowded) })
 		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
 		st.on("steps", nil)
+		synctest.Wait()
 		status = http.StatusCreated
 		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "nobody waits for a lease")
 	})

@@ -180,7 +180,7 @@ func (m *Module) checkScoping(r *http.Request, pattern string) *Problem {
 	if err == nil {
 		return nil
 	}
-	m.observe(r.Context(), Event{Kind: EventFailed, Method: r.Method, Route: pattern, Err: err})
+	m.storeFailed(r.Context(), Event{Method: r.Method, Route: pattern}, err)
 	if errors.Is(err, ErrScoping) {
 		return NewProblem(CodeMisconfigured, "this service says otherwise than before what belongs to the scope of a key; "+
 			"nothing was run")

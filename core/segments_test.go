@@ -326,13 +326,14 @@ func TestTakeovers(t *testing.T) {
 		}
 		require.Equal(t, []int{1, 2, 3}, attempts)
 	})
-	t.Run("a takeover whose outcome is not known is taken back without a fence: what was finished is not lost", func(t *testing.T) {
+	inBubble(t, "a takeover whose outcome is not known is taken back without a fence: what was finished is not lost", func(t *testing.T) {
 		store := newFaultStore(memstore.New())
 		a := newApp(t, core.Config{Store: claimsUnknown{store}, Policy: core.Policy{Recovery: core.Resume}}, sealed(status(502)))
 		a.post("k-1", `{}`)
 		store.on("claim", away)
 		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
 		store.on("claim", nil)
+		synctest.Wait()
 		a.handler = sealed(created)
 		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 		require.Equal(t, 2, a.ran())

@@ -101,8 +101,7 @@ func (m *Module) watch(r *http.Request, pattern string, adm *admission, p Princi
 	}
 	seen, err := m.sight(r.Context(), adm, min(shadowPatience, m.cfg.ClaimTimeout))
 	if err != nil {
-		m.observe(r.Context(), Event{Kind: EventFailed, Operation: adm.id, Method: r.Method, Route: pattern,
-			Err: fmt.Errorf("shadow: %w", err)})
+		m.storeFailed(r.Context(), Event{Operation: adm.id, Method: r.Method, Route: pattern}, fmt.Errorf("shadow: %w", err))
 		return
 	}
 	m.tellShadow(r, adm, seen)

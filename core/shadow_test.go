@@ -130,6 +130,7 @@ func TestShadowAndItsEnd(t *testing.T) {
 		require.Equal(t, http.StatusCreated, a.post("key-1", "").Code)
 		require.ErrorIs(t, a.requireTold(t, "failed")[0].Err, away)
 
+		time.Sleep(time.Minute) // an outage is told once a second
 		store.on("sight", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 		start := time.Now()
 		require.Equal(t, http.StatusCreated, a.post("key-1", "").Code)

@@ -726,6 +726,7 @@ func TestCallsThatDoNotFinish(t *testing.T) {
 		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
 		require.Equal(t, []string{"charge", "book"}, s.ran)
 		store.on("steps", nil)
+		synctest.Wait()
 		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "at once: the claim was taken back")
 		require.Equal(t, []string{"charge", "book", "book"}, s.ran)
 	})

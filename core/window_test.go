@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -57,6 +58,7 @@ func TestClockThatJumps(t *testing.T) {
 		}
 		for range 2 { // its lease would be as wrong as the clock
 			requireProblem(t, a.post("new", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+			synctest.Wait() // the claim is taken back
 		}
 		told := a.of(core.EventClockSkew)
 		require.Len(t, told, 1, "once a minute")

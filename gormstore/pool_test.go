@@ -5,9 +5,15 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/assert"
@@ -142,4 +148,126 @@ func TestPoolBelowThePool(t *testing.T) {
 	}) {
 		require.NoError(t, err)
 	}
+}
+
+// crowdedApp is an app on PostgreSQL with a pool of four, three of whose connections are for attempts and claims.
+func crowdedApp(t *testing.T) (db *gorm.DB, st *gormstore.Store) {
+	t.Helper()
+	db = newPostgres(t, 4)
+	st = newStore(t, db)
+	require.NoError(t, st.Validate(t.Context()))
+	return db, st
+}
+
+// takePlaces takes the places of the pool with attempts, until leave is called.
+func takePlaces(t *testing.T, st *gormstore.Store) (leave func()) {
+	t.Helper()
+	var all []store.Tx
+	for range 3 {
+		tx, _ := begin(t, st, command(core.Rollback))
+		all = append(all, tx)
+	}
+	return func() {
+		for _, tx := range all {
+			require.NoError(t, tx.Rollback())
+		}
+	}
+}
+
+// Attempts and claims of all recoveries share three quarters of the pool: the app's own routes have the rest, also where
+// the records are locked and every claim waits.
+//
+// CONTRACT F-7
+func TestClaimsLeaveTheAppAQuarter(t *testing.T) {
+	t.Parallel()
+	db, st := crowdedApp(t)
+	leave := takePlaces(t, st)
+	bounded, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := st.Claim(bounded, command(core.Park))
+	require.ErrorIs(t, err, store.ErrCrowded)
+	require.Zero(t, try(db.DB()).ok(t).Stats().WaitCount)
+	leave()
+	require.True(t, try(st.Claim(t.Context(), command(core.Park))).ok(t).Won)
+}
+
+// The line has an end: who would wait for longer than it may is refused at once.
+//
+// CONTRACT F-1
+func TestLineHasAnEnd(t *testing.T) {
+	t.Parallel()
+	_, st := crowdedApp(t)
+	leave := takePlaces(t, st)
+	defer leave()
+	bounded, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	refused := make(chan error)
+	for range 9_000 {
+		go func() {
+			_, err := st.Claim(bounded, command(core.Park))
+			select {
+			case refused <- err:
+			case <-bounded.Done():
+			}
+		}()
+	}
+	err := <-refused
+	require.ErrorIs(t, err, store.ErrCrowded)
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// toldClient is the context of a client. It tells that somebody waits for its end.
+type toldClient struct {
+	context.Context
+	asked func()
+}
+
+// Done implements [context.Context].
+func (c toldClient) Done() <-chan struct{} {
+	c.asked()
+	return c.Context.Done()
+}
+
+// A client that leaves while it is in the line gives its place there up: nothing is run for it.
+//
+// CONTRACT F-1
+func TestClientThatLeavesTheLine(t *testing.T) {
+	t.Parallel()
+	for _, recovery := range []core.Recovery{core.Rollback, core.Park} {
+		t.Run(recovery.String(), func(t *testing.T) {
+			_, st := crowdedApp(t)
+			m := try(core.New(core.Config{Store: st, ClaimTimeout: time.Hour, Policy: core.Policy{Recovery: recovery}})).ok(t)
+			leave := takePlaces(t, st)
+			ends, hangUp := context.WithCancel(t.Context())
+			client := toldClient{ends, hangUp}
+			r := httptest.NewRequestWithContext(client, http.MethodPost, "/pay", strings.NewReader("{}"))
+			r.Header.Set("Idempotency-Key", "one")
+			p := core.Principal{Issuer: "https://issuer.example", Subject: "alice"}
+			r, reply := m.Admit(r, "/pay", p)
+			require.Nil(t, reply)
+			attempt, reply := m.Begin(r, "/pay", p)
+			require.Nil(t, attempt)
+			require.Equal(t, http.StatusServiceUnavailable, reply.Status)
+			leave()
+		})
+	}
+}
+
+// Where the name of the server does not resolve, a call does not try for as long as it may, with a place in its hand.
+//
+// CONTRACT F-1
+func TestNameThatDoesNotResolve(t *testing.T) {
+	t.Parallel()
+	config := try(pgx.ParseConfig("postgres://idem@database.invalid/idem?sslmode=disable")).ok(t)
+	var asked atomic.Int32
+	config.LookupFunc = func(context.Context, string) ([]string, error) {
+		asked.Add(1)
+		return nil, &net.DNSError{Err: "no such host", Name: "database.invalid", IsNotFound: true}
+	}
+	pool := stdlib.OpenDB(*config)
+	t.Cleanup(func() { _ = pool.Close() })
+	quiet := &gorm.Config{Logger: logger.Discard, DisableAutomaticPing: true}
+	st := newStore(t, try(gorm.Open(postgres.New(postgres.Config{Conn: pool}), quiet)).ok(t))
+	require.ErrorContains(t, st.Release(within(t, 2*time.Second), store.Ticket{ID: store.ID{1}}), "no such host")
+	require.EqualValues(t, 1, asked.Load())
 }

@@ -18,8 +18,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
 }
 
-func silent(string, ...any) {}
-
 // Every way runs, and every figure is in the report.
 func TestRun(t *testing.T) {
 	if runtime.GOOS != "linux" {

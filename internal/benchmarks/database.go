@@ -33,8 +33,13 @@ func openPool(t testing.TB, url string) (opened, error) {
 	if err != nil {
 		return opened{}, err
 	}
+	return openConfig(t, config, connections)
+}
+
+// openConfig opens a database of PostgreSQL with a pool of that size.
+func openConfig(t testing.TB, config *pgx.ConnConfig, size int) (opened, error) {
 	pool := stdlib.OpenDB(*config)
-	on, err := newOpened(t, pool, pgdriver.New(pgdriver.Config{Conn: pool}))
+	on, err := newOpened(t, pool, pgdriver.New(pgdriver.Config{Conn: pool}), size)
 	if err != nil {
 		return opened{}, err
 	}
@@ -49,7 +54,7 @@ func openSQLite(t testing.TB) (opened, error) {
 	if err != nil {
 		return opened{}, err
 	}
-	on, err := newOpened(t, pool, sqlite.New(sqlite.Config{Conn: pool}))
+	on, err := newOpened(t, pool, sqlite.New(sqlite.Config{Conn: pool}), connections)
 	if err != nil {
 		return opened{}, err
 	}
@@ -57,10 +62,10 @@ func openSQLite(t testing.TB) (opened, error) {
 	return on, err
 }
 
-func newOpened(t testing.TB, pool *sql.DB, dialector gorm.Dialector) (opened, error) {
+func newOpened(t testing.TB, pool *sql.DB, dialector gorm.Dialector, size int) (opened, error) {
 	t.Cleanup(func() { _ = pool.Close() })
-	pool.SetMaxOpenConns(connections)
-	pool.SetMaxIdleConns(connections)
+	pool.SetMaxOpenConns(size)
+	pool.SetMaxIdleConns(size)
 	db, err := gorm.Open(dialector, &gorm.Config{Logger: logger.Discard})
 	if err != nil {
 		return opened{}, err

@@ -35,6 +35,11 @@ func (a app) keyed(recovery core.Recovery, do work) http.Handler {
 	if err != nil {
 		panic(err) // a mistake in the line above
 	}
+	return guarded(m, do)
+}
+
+// guarded is keyed with a module.
+func guarded(m *core.Module, do work) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r, refused := m.Admit(r, path, principal)
 		if refused != nil {

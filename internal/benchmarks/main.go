@@ -3,6 +3,7 @@
 //
 //	cd internal/benchmarks && go run . -for 60s                   prints them
 //	cd internal/benchmarks && go run . -for 5m -docs ../../docs   writes them into the page
+//	cd internal/benchmarks && go run . -crowds . -for 5s          tries crowds, so long each: see crowds.go
 //
 // The sides of a comparison take turns in one run, and the result is a ratio. PostgreSQL is started from the installed
 // programs.
@@ -35,7 +36,11 @@ func command(args []string) error {
 	turn := flags.Duration("turn", 200*time.Millisecond, "how long a turn takes")
 	clients := flags.Int("clients", 16, "how many clients send at once on this machine")
 	docs := flags.String("docs", "", "the folder of performance.md, to write there; empty: print")
+	crowds := flags.String("crowds", "", "the trials with crowds whose names match; empty: compare quiet ways")
 	_ = flags.Parse(args) // exits on an error
+	if *crowds != "" {
+		return tryCrowds(*crowds, *total)
+	}
 	if *clients < 1 || *turn <= 0 {
 		return fmt.Errorf("-clients %d, -turn %v: want more than 0", *clients, *turn)
 	}

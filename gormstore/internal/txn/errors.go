@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/auth19/idem/core/store"
 )
 
@@ -102,9 +104,11 @@ func isRefusal(err error) bool {
 	return state != "" && !tookTooLong(state) && !slices.Contains(silent, state[:min(2, len(state))])
 }
 
-// isBroken reports that an error came from a connection, not from the server's answer to a statement, nor from opening it.
+// isBroken reports that an error came from a connection, not from the server's answer to a statement, nor from opening it: a
+// name that does not resolve, a dial, a handshake.
 func isBroken(err error) bool {
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+	_, opening := errors.AsType[*pgconn.ConnectError](err)
+	if op, ok := errors.AsType[*net.OpError](err); opening || ok && op.Op == "dial" {
 		return false
 	}
 	const terminated = "57P01"

@@ -2,44 +2,25 @@ package txn
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/auth19/idem/core/store"
 )
 
-// slots divide a limited pool on PostgreSQL. An attempt or a claim needs a slot before it asks the pool for a connection.
-// Without slots, many new attempts could take every connection, and the running attempts could not end. Slots are given
-// in the order of the requests.
+// slots divide a limited pool on PostgreSQL. An attempt or a claim needs a place before it asks the pool for a connection.
+// Without places, many new attempts could take every connection, and the running attempts could not end.
 type slots struct {
-	attempts chan struct{} // for transactions with an app's statements in them: three connections of four
-	claims   chan struct{} // for claims without a transaction, which are short; the same number
-	looks    chan struct{} // of the other connections: a waiting attempt uses one to look whether its key is in use
-	segments chan struct{} // half of those, for segments behind a call; a small pool has one place for both
+	line  *line         // three connections of four; segments behind a call may have half of the rest, too
+	looks chan struct{} // of the other connections: a waiting attempt uses one to look whether its key is in use
 }
 
-// newSlots divides a pool of limit connections.
+// newSlots divides a pool of limit connections. A small one has one place for looks and segments.
 func newSlots(limit int) *slots {
 	free := max(1, limit/4)
-	s := &slots{attempts: make(chan struct{}, limit-free), claims: make(chan struct{}, limit-free),
-		looks: make(chan struct{}, free-free/2), segments: make(chan struct{}, free/2)}
-	if free == 1 {
-		s.segments = s.looks
-	}
-	return s
+	return &slots{line: newLine(limit-free, max(1, free/2)), looks: make(chan struct{}, max(1, free-free/2))}
 }
 
-// enter takes a slot. If it fails, nothing was sent.
-func enter(ctx context.Context, slot chan struct{}) error {
-	select {
-	case slot <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("%w: all connections for attempts are taken: %w", store.ErrCrowded, ctx.Err())
-	}
-}
-
-// inLine bounds the wait for a slot to three quarters of the claim's time. The last quarter is for the statement: a
+// inLine bounds the wait for a place to three quarters of the claim's time. The last quarter is for the statement: a
 // statement whose context ends loses its connection.
 func inLine(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
@@ -49,48 +30,53 @@ func inLine(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, end.Add(-time.Until(end)/4))
 }
 
-// lookAfter is how long an attempt waits for a slot before it looks at the record. Short attempts get a slot sooner, and
-// looking would only slow them down: with 64 clients on 24 slots, a sixth fewer requests were served when all looked.
+// lookAfter is how long an attempt waits for a place before it looks at the record. Short attempts get a place sooner, and
+// looking would only slow them down: with 64 clients on 24 places, a sixth fewer requests were served when all looked.
 const lookAfter = 100 * time.Millisecond
 
-// EnterOrLook takes a slot for an attempt. If it waits for longer than lookAfter, it looks at the record meanwhile, so that
-// a repeat does not wait for the attempt that it repeats. It has the slot unless it returns a record, Busy or an error.
+// EnterOrLook takes a place for an attempt. If it waits for longer than lookAfter, it looks at the record meanwhile, so that
+// a repeat does not wait for the attempt that it repeats. It has the place unless it returns a record, Busy or an error.
 func (d *Database) EnterOrLook(
 	ctx context.Context, look func(context.Context) (store.Claimed, error),
 ) (store.Claimed, error) {
 	if d.slots == nil {
 		return store.Claimed{}, d.enterAttempt(ctx)
 	}
-	select {
-	case d.slots.attempts <- struct{}{}:
+	if d.slots.line.take() {
 		return store.Claimed{}, nil
-	default:
 	}
 	line, leave := inLine(ctx)
 	defer leave()
+	t, err := d.slots.line.join(line, false)
+	if err != nil || t.has() {
+		return store.Claimed{}, err
+	}
 	soon, stop := context.WithTimeout(line, lookAfter)
 	defer stop()
-	if enter(soon, d.slots.attempts) == nil {
-		return store.Claimed{}, nil
+	select {
+	case <-t.given:
+		return store.Claimed{}, t.wait(line)
+	case <-soon.Done():
 	}
 	select {
-	case d.slots.attempts <- struct{}{}:
-		return store.Claimed{}, nil
+	case <-t.given:
 	case d.slots.looks <- struct{}{}:
 		claimed, err := look(ctx)
 		<-d.slots.looks
 		if err != nil || IsThere(claimed) {
+			_ = t.giveUp(nil)
 			return claimed, err
 		}
+	case <-store.ClientOf(ctx).Done():
 	case <-line.Done():
 	}
-	return store.Claimed{}, enter(line, d.slots.attempts)
+	return store.Claimed{}, t.wait(line)
 }
 
 // IsThere reports whether a look found a record, or an attempt that is running.
 func IsThere(c store.Claimed) bool { return c.Busy || c.Record.Stored != 0 }
 
-// enterAttempt takes SQLite's writer, or a slot, for a transaction with an app's statements.
+// enterAttempt takes SQLite's writer, or a place, for a transaction with an app's statements.
 func (d *Database) enterAttempt(ctx context.Context) error {
 	if d.File != nil {
 		return d.File.lockWriter(ctx)
@@ -98,27 +84,20 @@ func (d *Database) enterAttempt(ctx context.Context) error {
 	if d.slots == nil {
 		return nil
 	}
-	return enter(ctx, d.slots.attempts)
+	return d.slots.line.enter(ctx, false)
 }
 
-// EnterSegment takes SQLite's writer, or a slot, for a segment behind a call. What a provider has been paid for does not
+// EnterSegment takes SQLite's writer, or a place, for a segment behind a call. What a provider has been paid for does not
 // wait for new attempts.
 func (d *Database) EnterSegment(ctx context.Context) (leave func(), err error) {
 	if d.slots == nil {
 		return d.LeaveAttempt, d.enterAttempt(ctx)
 	}
-	select {
-	case d.slots.segments <- struct{}{}:
-		return func() { <-d.slots.segments }, nil
-	case d.slots.attempts <- struct{}{}:
-		return d.LeaveAttempt, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: all connections for attempts are taken: %w", store.ErrCrowded, ctx.Err())
-	}
+	return d.LeaveAttempt, d.slots.line.enter(ctx, true)
 }
 
-// EnterMessage takes SQLite's writer, or a slot, for a message with a transaction of its own. In a Resume attempt it may
-// also take a slot for segments: the attempt's own segment may hold one of the others, and so may attempts that do the same.
+// EnterMessage takes SQLite's writer, or a place, for a message with a transaction of its own. In a Resume attempt it may
+// also take a place for segments: the attempt's own segment may hold one of the others, and so may attempts that do the same.
 func (d *Database) EnterMessage(ctx context.Context) (leave func(), err error) {
 	if err := d.ownsWriter(ctx); err != nil {
 		return nil, err
@@ -132,31 +111,26 @@ func (d *Database) EnterMessage(ctx context.Context) (leave func(), err error) {
 // LeaveAttempt gives back what enterAttempt took.
 func (d *Database) LeaveAttempt() {
 	if d.slots != nil {
-		<-d.slots.attempts
+		d.slots.line.leave()
 	}
 	if d.File != nil {
 		d.File.unlockWriter()
 	}
 }
 
-// EnterClaim takes a slot for a claim without a transaction.
+// EnterClaim takes a place for a claim without a transaction.
 func (d *Database) EnterClaim(ctx context.Context) error {
-	if d.slots == nil {
+	if d.slots == nil || d.slots.line.take() {
 		return nil
-	}
-	select {
-	case d.slots.claims <- struct{}{}:
-		return nil
-	default:
 	}
 	line, leave := inLine(ctx)
 	defer leave()
-	return enter(line, d.slots.claims)
+	return d.slots.line.enter(line, false)
 }
 
 // LeaveClaim gives back what EnterClaim took.
 func (d *Database) LeaveClaim() {
 	if d.slots != nil {
-		<-d.slots.claims
+		d.slots.line.leave()
 	}
 }
