@@ -51,7 +51,8 @@ type Config struct {
 	// service, each with the issuer that may give it. Default none.
 	SupervisorRoles []IssuerRole
 
-	// RetryAfter is the Retry-After of problems that a repeat may solve, default 2 s.
+	// RetryAfter is the Retry-After of problems that a repeat may solve, default 2 s. Of a crowded store it is longer, up to
+	// 30 s, by the length of its line.
 	RetryAfter time.Duration
 	// ClaimTimeout limits each call of the store for which a request waits, default 1 s. At the end of an attempt, including
 	// COMMIT, the module repeats the call, and the request waits up to 10 s.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -125,6 +126,8 @@ func refusedRepeats(t testing.TB, server *pgtest.Cluster, each time.Duration) (r
 		return nil, err
 	}
 	entered, leave := make(chan struct{}), make(chan struct{})
+	var firsts sync.WaitGroup
+	defer firsts.Wait()
 	defer close(leave)
 	handlers := map[string]work{
 		"replay":          func(context.Context, string) error { return nil },
@@ -147,10 +150,10 @@ func refusedRepeats(t testing.TB, server *pgtest.Cluster, each time.Duration) (r
 	} {
 		key, first := newKey(), app{plainSQL, here.opened}.keyed(r.recovery, handlers[r.name])
 		ended := make(chan struct{})
-		go func() {
+		firsts.Go(func() {
 			defer close(ended)
-			_ = send(first, key, created) // it may fail, or never end
-		}()
+			_ = send(first, key, created) // one of them fails, and two wait
+		})
 		select {
 		case <-entered:
 		case <-ended:
