@@ -96,8 +96,8 @@ func (d *Database) EnterSegment(ctx context.Context) (leave func(), err error) {
 	return d.LeaveAttempt, d.slots.line.enter(ctx, true)
 }
 
-// EnterMessage takes SQLite's writer, or a place, for a message with a transaction of its own. In a Resume attempt it may
-// also take a place for segments: the attempt's own segment may hold one of the others, and so may attempts that do the same.
+// EnterMessage takes SQLite's writer, or a place, for a message with a transaction of its own. In a Resume attempt it has
+// what a segment has: the attempt's own may hold one of the places, and so may attempts that do the same.
 func (d *Database) EnterMessage(ctx context.Context) (leave func(), err error) {
 	if err := d.ownsWriter(ctx); err != nil {
 		return nil, err
