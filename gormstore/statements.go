@@ -32,6 +32,8 @@ const (
 	release       txn.Statement = "release"
 	releaseOwner  txn.Statement = "releaseOwner"
 	keepOut       txn.Statement = "keepOut"
+	outrun        txn.Statement = "outrun"
+	lockRecord    txn.Statement = "lockRecord" // PostgreSQL
 
 	// operations.sql
 	find             txn.Statement = "find"

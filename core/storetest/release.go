@@ -64,7 +64,7 @@ func releaseByOwnerAlone(t *testing.T, s *fixture) {
 	}
 	require.Equal(t, store.Running, s.lose(t, otherCommand(first)).State())
 	next := s.win(t, repeat(first))
-	require.Equal(t, taken.Fence+1, next.Fence, "the next repeat need not wait for a lease")
+	require.Greater(t, next.Fence, taken.Fence, "the next repeat need not wait for a lease")
 	require.Equal(t, 2, next.Attempts, "the first attempt has run, and counts; with 1, its steps would run again")
 }
 
