@@ -113,8 +113,7 @@ func (s *Store) release(ctx context.Context, t store.Ticket) error {
 		case err == nil && rec.Owner == t.Owner && rec.Stored == store.Free:
 			return nil
 		case errors.Is(err, store.ErrNotFound), err == nil && rec.State() == store.Free:
-			_, err = s.keepOut(ctx, q, store.Ticket{ID: t.ID, Owner: t.Owner, Fence: 1}, nil)
-			return err
+			return s.keepOut(ctx, q, store.Ticket{ID: t.ID, Owner: t.Owner, Fence: 1}, nil)
 		case err == nil && rec.Stored == store.Running && rec.Recovery == store.Resume && rec.LeaseExpired():
 			// Its takeover may still be on its way; or this is sent again.
 			_, err = s.db.Exec(ctx, q, outrun, t.ID[:], rec.Fence)
@@ -126,9 +125,9 @@ func (s *Store) release(ctx context.Context, t store.Ticket) error {
 	})
 }
 
-// keepOut keeps out a message of t that may still be under way: see the statement. It reports whether it has.
-func (s *Store) keepOut(ctx context.Context, q txn.Querier, t store.Ticket, seen any) (out bool, err error) {
-	n, err := s.db.Exec(ctx, q, keepOut, t.ID[:], t.Owner[:], keepFree.Microseconds(), make([]byte, len(store.Scope{})),
+// keepOut keeps out a message of t that may still be under way: see the statement.
+func (s *Store) keepOut(ctx context.Context, q txn.Querier, t store.Ticket, seen any) error {
+	_, err := s.db.Exec(ctx, q, keepOut, t.ID[:], t.Owner[:], keepFree.Microseconds(), make([]byte, len(store.Scope{})),
 		make([]byte, len(store.Realm{})), seen, t.Fence)
-	return n == 1, err
+	return err
 }
