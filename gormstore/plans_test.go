@@ -105,18 +105,14 @@ func countArgs(passed string) string {
 	return `20000, '', '\xff', ` + passed + ", true, false, true, '', '', 0, " + endOfTime
 }
 
-// statementText is a statement of the operators' files, on the tables of the search path.
+// statementText is a statement on the tables of the search path.
 func statementText(t *testing.T, dialect, name string) string {
 	t.Helper()
-	file := try(os.ReadFile("internal/txn/statements/" + dialect + "/operations.sql")).ok(t)
+	file := try(os.ReadFile("internal/dialect/" + dialect + "/golden.sql")).ok(t)
 	_, statement, found := strings.Cut(string(file), "-- name: "+name+"\n")
 	require.True(t, found)
 	statement, _, _ = strings.Cut(statement, ";\n")
-	now := "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
-	if dialect == "sqlite" {
-		now = "CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000"
-	}
-	return strings.NewReplacer(`:"schema".`, "", ":now", now, ":statement_now", now, ":server_started", now).Replace(statement)
+	return strings.NewReplacer("public.", "", "main.", "").Replace(statement)
 }
 
 // plansOf returns the plans of a statement over many records, as PostgreSQL makes them for the arguments and for any. None

@@ -40,8 +40,8 @@ func (s *recordScan) targets(before ...any) []any {
 	return append(slices.Grow(before, 24),
 		&s.PID, &s.Started,
 		&s.id, &s.scope, &s.realm, &s.owner, &s.fence, &s.state, &s.recovery, &s.method, &s.route, &s.hashVersion, &s.hash,
-		&s.created, &s.lease, &s.deadline, &s.expires, &s.purge, &s.status, &s.partial, &s.encoding, &s.headers, &s.body,
-		&s.attempts, &s.timed, &s.trace)
+		&s.created, &s.lease, &s.deadline, &s.expires, &s.purge, &s.attempts, &s.timed, &s.trace,
+		&s.status, &s.partial, &s.encoding, &s.headers, &s.body)
 }
 
 // record returns what was read at now.

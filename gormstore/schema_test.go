@@ -230,8 +230,11 @@ func TestSchemaOfTheUser(t *testing.T) {
 // CONTRACT F-6
 func TestStatementsNameTheirSchema(t *testing.T) {
 	bare := regexp.MustCompile(`(?i)\b(FROM|INTO|UPDATE|JOIN)\s+(idempotency_|processed_message)\w*`)
-	for _, pattern := range []string{"*.go", "*/*.go", "internal/txn/*.go", "internal/txn/statements/*/*.sql"} {
+	for _, pattern := range []string{"*.go", "*/*.go", "internal/txn/*.go", "internal/dialect/*/statements/*.sql"} {
 		files := try(filepath.Glob(pattern)).ok(t)
+		if strings.HasSuffix(pattern, ".sql") {
+			files = append(files, try(filepath.Glob("internal/dialect/statements/*.sql")).ok(t)...)
+		}
 		require.Greater(t, len(files), 10)
 		for _, file := range files {
 			if strings.HasSuffix(file, "_test.go") || file == "migrate.go" { // Migrate sets the path of its transaction

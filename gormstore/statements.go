@@ -2,9 +2,8 @@ package gormstore
 
 import "github.com/auth19/idem/gormstore/internal/txn"
 
-// The statements of this package. Their SQL files are in internal/txn/statements/postgres and
-// internal/txn/statements/sqlite. A comment below names the file for each group. A statement is for both databases, unless
-// a comment says otherwise. PostgreSQL's files explain them.
+// The statements of this package. Their SQL files are in internal/dialect. A comment below names the file for each
+// group. A statement is for both databases, unless a comment says otherwise.
 const (
 	// claims.sql
 	claimKey     txn.Statement = "claimKey"

@@ -100,7 +100,7 @@ func (m marker) Committed(ctx context.Context, q txn.Querier) (bool, error) {
 
 func (m marker) Leave() { m.db.File.Unreserve(m.id, m.attempt) }
 
-// The statements, in internal/txn/statements/*/messages.sql.
+// The statements, in internal/dialect/statements/messages.sql.
 const (
 	mark        txn.Statement = "mark"
 	payloadHash txn.Statement = "payloadHash"

@@ -114,16 +114,11 @@ func (j *Journal) Begin(ctx context.Context, e intents.Entry) (intents.Entry, er
 	err := j.db.Write(ctx, func(q txn.Querier) error {
 		var at txn.Server
 		row := j.db.QueryRow(ctx, q, beginIntent, j.inWindow(e.Intent, e.Key, version, sum, by)...)
-		err := j.scan(&found, func(into ...any) error {
-			if j.db.Dialect == txn.Postgres {
-				into = append(into, &at.PID, &at.Started)
-			}
-			return row.Scan(into...)
-		})
+		err := j.scan(&found, func(into ...any) error { return row.Scan(append(into, &at.PID, &at.Started)...) })
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return store.ErrClock
-		case err != nil || j.db.Dialect == txn.SQLite:
+		case err != nil:
 			return err
 		}
 		return j.db.ConfirmWritten(ctx, at)
@@ -265,7 +260,7 @@ func (j *Journal) check(ctx context.Context) error {
 	return j.validated.Once(ctx, j.db, rights)
 }
 
-// The statements, in internal/txn/statements/*/intents.sql.
+// The statements, in internal/dialect/statements/intents.sql.
 const (
 	beginIntent    txn.Statement = "beginIntent"
 	findIntent     txn.Statement = "findIntent"

@@ -29,7 +29,7 @@ func TestArchitectureNamesWhatExists(t *testing.T) {
 		require.Contains(t, []string{file, path.Base(file)}, l[1], "the text of a link is the file that it leads to")
 		source := read(t, file)
 		for _, name := range goName.FindAllStringSubmatch(l[3], -1) {
-			declared := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |\t|const |var |-- name: )` + name[1] + `\b`)
+			declared := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |\t|const |var |-- name: |-- macro: )` + name[1] + `\b`)
 			require.Regexp(t, declared, source, "%s: %s", file, name[1])
 		}
 	}

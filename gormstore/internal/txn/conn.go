@@ -109,7 +109,7 @@ func (c *Conn) sawEnd() bool {
 func (c *Conn) admit(ctx context.Context, queries ...string) (inside sqltext.Findings, err error) {
 	writes := false
 	for _, query := range queries {
-		found := c.db.inspections.Of(c.db.Dialect.text, query)
+		found := c.db.inspections.Of(c.db.Dialect.Text, query)
 		writes = writes || found.Writes && !ownTexts.has(query) // a reference to the operation is no row of the handler's
 		inside.Join(found)
 	}

@@ -65,7 +65,7 @@ func Open(db *gorm.DB, guard gorm.Plugin, o Options) (*Database, error) {
 		return nil, fmt.Errorf("the database has no *sql.DB below it: %w", err)
 	}
 	limit := pool.Stats().MaxOpenConnections
-	if need := of.connections; limit > 0 && limit < need {
+	if need := of.Connections; limit > 0 && limit < need {
 		return nil, fmt.Errorf("SetMaxOpenConns(%d) leaves no connection to answer a repeat while an attempt is running; "+
 			"use at least %d", limit, need)
 	}

@@ -1,46 +1,23 @@
 package txn
 
 import (
-	"database/sql"
 	"fmt"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/auth19/idem/gormstore/internal/sqltext"
+	"github.com/auth19/idem/gormstore/internal/dialect"
+	"github.com/auth19/idem/gormstore/internal/dialect/postgres"
+	"github.com/auth19/idem/gormstore/internal/dialect/sqlite"
 )
 
-// Dialect holds what differs between the two databases. Their statements are in separate files: see statementtexts.go.
-type Dialect struct {
-	Name        string
-	connections int // the smallest pool that works
-	text        sqltext.Dialect
-	Begin       string   // opens a transaction that will write
-	words       []string // of statements, and what stands there for the database
-}
+// Dialect is what one database has of its own.
+type Dialect = dialect.Dialect
 
 // The databases.
 var (
-	Postgres = &Dialect{Name: "postgres", connections: 2, text: sqltext.Postgres, Begin: "BEGIN", words: []string{
-		":now", microsOf("clock_timestamp"), ":statement_now", microsOf("statement_timestamp"),
-		":transaction_now", microsOf("transaction_timestamp"), ":server_started", microsOf("pg_postmaster_start_time")}}
-	SQLite = &Dialect{Name: "sqlite", connections: 3, text: sqltext.SQLite, Begin: "BEGIN IMMEDIATE", words: []string{
-		":now", "CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000"}}
+	Postgres = postgres.Dialect
+	SQLite   = sqlite.Dialect
 )
-
-// microsOf is what a clock of PostgreSQL shows, in microseconds since 1970. A double is exact enough until
-// the year 2106.
-func microsOf(clock string) string {
-	return "CAST(pg_catalog.date_part('epoch', pg_catalog." + clock + "()) * 1000000 AS bigint)"
-}
-
-// TxOptions are the options of the library's own transactions: what such a transaction reads after it has got a lock must
-// be as new as the lock.
-func (d *Dialect) TxOptions() *sql.TxOptions {
-	if d == SQLite {
-		return &sql.TxOptions{Isolation: sql.LevelSerializable} // BEGIN IMMEDIATE
-	}
-	return &sql.TxOptions{Isolation: sql.LevelReadCommitted}
-}
 
 // DialectOf returns the dialect of a GORM dialector of that name.
 func DialectOf(name string) (*Dialect, error) {

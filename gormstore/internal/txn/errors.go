@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/dialect/postgres"
 )
 
 // lockNotAvailable is a SQLSTATE: a lock was not granted in time, or not at once.
@@ -47,7 +48,7 @@ const (
 )
 
 // ErrNoWrites is the error of a server that takes no writes.
-var ErrNoWrites error = noWritesError("idem: gormstore: " + noWrites + " (" + readOnlyTransaction + ")")
+var ErrNoWrites error = noWritesError("idem: gormstore: " + postgres.NoWrites + " (" + readOnlyTransaction + ")")
 
 // takesNoWrites reports that a server has refused a statement because it takes no writes. The statement had no effect.
 func takesNoWrites(err error) bool { return SQLState(err) == readOnlyTransaction }
@@ -56,7 +57,7 @@ func takesNoWrites(err error) bool { return SQLState(err) == readOnlyTransaction
 // store.ErrStatement and the names of the calls; any other error as it is.
 func named(err error, calls ...Call) error {
 	switch {
-	case SQLState(err) == notABoolean && strings.Contains(err.Error(), noWrites):
+	case SQLState(err) == notABoolean && strings.Contains(err.Error(), postgres.NoWrites):
 		return fmt.Errorf("%w: %w", ErrNoWrites, err)
 	case isOfStatement(err):
 		return fmt.Errorf("%w: %s: %w", store.ErrStatement, names(calls), err)

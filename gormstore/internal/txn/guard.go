@@ -114,7 +114,7 @@ type readPool struct {
 }
 
 func (p readPool) check(ctx context.Context, query string) error {
-	return pastAttempt(ctx, p.refusal, p.dialect.text, query)
+	return pastAttempt(ctx, p.refusal, p.dialect.Text, query)
 }
 
 // pastAttempt returns refusal with the reason why a text must not go past the attempt: it may write, or it locks rows. Such

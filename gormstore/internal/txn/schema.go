@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/auth19/idem/gormstore/internal/dialect/postgres"
 )
 
 // Statements name the schema of their tables. The library finds the schema once. So a search path that an app has left on
@@ -61,7 +63,7 @@ type Schemas []onPath
 // SearchPath reads the schemas of the search path as it is configured: as RESET would set it, whatever search path or role
 // the app has set on the connection. The other schemas of the database that have the tables follow.
 func SearchPath(ctx context.Context, q Querier) (Schemas, error) {
-	rows, err := q.QueryContext(ctx, onlyFromWriter(configuredPath))
+	rows, err := q.QueryContext(ctx, postgres.FromWriter(configuredPath))
 	if err != nil {
 		return nil, named(err, Call{Name: "searchPath"})
 	}

@@ -117,7 +117,7 @@ func ReaderFrom(ctx context.Context) *Reader {
 
 func (r *Reader) conn(ctx context.Context, queries ...string) (*Conn, error) {
 	for _, query := range queries {
-		if why := sqltext.MayWrite(r.DB.Dialect.text, query); why != "" {
+		if why := sqltext.MayWrite(r.DB.Dialect.Text, query); why != "" {
 			return nil, refused(r.attempt, fmt.Errorf("%w. This may write: %s", outsideStep{}, why))
 		}
 	}

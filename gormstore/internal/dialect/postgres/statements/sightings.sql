@@ -35,13 +35,3 @@ WITH c AS MATERIALIZED (
 )
 SELECT n.id IS NOT NULL OR EXISTS (SELECT 1 FROM held), t.hash_version, t.command_hash, e.id
 FROM earlier e LEFT JOIN there t ON true LEFT JOIN noted n ON true;
-
--- name: forgetSightings
--- Drops at most $1 whose time is over, in the clock's window of $2 and $3.
-DELETE FROM :"schema".idempotency_sighting AS s WHERE s.id IN (
-	SELECT e.id FROM :"schema".idempotency_sighting e
-	WHERE e.purge_at <= :now
-		AND :now >= $2::bigint
-		AND :now <= $3::bigint
-	ORDER BY e.purge_at LIMIT $1 FOR UPDATE SKIP LOCKED
-);

@@ -28,7 +28,7 @@ UPDATE :"schema".idempotency_record AS r SET state = 2, status = $4::smallint, p
 	sweep_from = CASE WHEN r.sweep_after <= $8::bigint / 800000
 			AND greatest(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000::bigint - $8::bigint
 		THEN r.sweep_from ELSE greatest(c.now, r.created_at) + $8::bigint END
-FROM (SELECT :statement_now AS now) c
+FROM (SELECT :now AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
 	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
@@ -54,13 +54,13 @@ VALUES ($1, $2, $3, $4,
 			AND (pg_catalog.current_setting('synchronous_commit') = $22::text
 				OR pg_catalog.set_config('synchronous_commit', $22::text, true) <> '')
 		THEN '2' ELSE 'not ours' END AS integer)
-	/ CASE WHEN :statement_now >= $13::bigint
+	/ CASE WHEN :now >= $13::bigint
 		THEN 1 ELSE 0 END,
 	$5, $6, $7, $8, $9, $10, $11, $12,
-	:statement_now, :statement_now, :statement_now, $14, $15, $16, $17,
-	:statement_now + $18::bigint,
-	:statement_now + $19::bigint,
-	:statement_now + $18::bigint, 0)
+	:now, :now, :now, $14, $15, $16, $17,
+	:now + $18::bigint,
+	:now + $19::bigint,
+	:now + $18::bigint, 0)
 RETURNING state
 )
 SELECT 1 / pg_catalog.count(*) FROM recorded;
@@ -166,7 +166,7 @@ SELECT CAST(CASE WHEN NOT c.ours THEN 'not ours' WHEN NOT c.trusted THEN '999999
 -- complete with the last segment of a Resume attempt, $1 to $9 as there. It fails as recordRunning does; $10 to $12 the
 -- transaction that was begun.
 WITH c AS MATERIALIZED (
-	SELECT :statement_now AS now,
+	SELECT :now AS now,
 		pg_catalog.pg_backend_pid() = $10::integer AND :transaction_now = $11::bigint AS ours,
 		pg_catalog.current_setting('synchronous_commit') = $12::text
 			OR pg_catalog.set_config('synchronous_commit', $12::text, true) <> '' AS durably

@@ -1,4 +1,4 @@
--- Claims, as in ../postgres/claims.sql, where the statements are explained. SQLite has one writer, so that no claim races
+-- Claims, as in ../../postgres/statements/claims.sql, where the statements are explained. SQLite has one writer, so that no claim races
 -- another one. Points in time are microseconds since 1970; SQLite's clock counts milliseconds.
 
 -- name: claimKey
@@ -38,9 +38,7 @@ WHERE r.id = ?1 AND r.fence = ?19 AND c.now >= ?12 AND (r.state = 5 OR c.now <= 
 -- The clock and the floor are those of the moment at which the record is read, or is not there. ?2 the name of the floor.
 SELECT :now,
 	(SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?2), 0, NULL,
-	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
-	r.body, r.attempts, r.timed, r.traceparent
+	:columns, r.headers, r.body
 FROM (SELECT 1) AS one LEFT JOIN main.idempotency_record r ON r.id = ?1;
 
 -- name: importRecord

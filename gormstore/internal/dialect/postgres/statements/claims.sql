@@ -22,17 +22,14 @@
 --
 -- $19 lock, $20 the trace of the attempt.
 WITH there AS MATERIALIZED (
-	SELECT r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-		r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
-		r.body, r.attempts, r.timed, r.traceparent
+	SELECT :columns, r.headers, r.body
 	FROM :"schema".idempotency_record r WHERE r.id = $1
 ), c AS MATERIALIZED (
 	SELECT :now AS now,
 		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($19::bigint) END AS lock,
 		CASE WHEN $15::text <> '' THEN (SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f
 			WHERE f.name = $15::text) END AS floor,
-		CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-			THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END AS durably
+		:durably AS durably
 ), won AS (
 	INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 		command_hash, created_at, lease_until, deadline_at, realm, timed, sweep_from, sweep_after, traceparent)
@@ -49,11 +46,8 @@ WITH there AS MATERIALIZED (
 	ON CONFLICT (id) DO NOTHING RETURNING id
 )
 SELECT c.lock, won.id IS NOT NULL, c.now, c.floor,
-	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN :server_started END,
-	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
-	r.body, r.attempts, r.timed, r.traceparent
+	:server,
+	:columns, r.headers, r.body
 FROM c LEFT JOIN won ON true LEFT JOIN there r ON true;
 
 -- name: lockFirst
@@ -66,7 +60,7 @@ FROM c LEFT JOIN won ON true LEFT JOIN there r ON true;
 -- The next statement is lookFirst. It sees what was committed before the lock was taken, because it has a snapshot of its own
 -- (READ COMMITTED).
 SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1
-		AND NOT (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed))
+		AND NOT (:free))
 		THEN pg_catalog.pg_try_advisory_xact_lock($2::bigint) END,
 	CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN :now END,
 	CASE WHEN $5::text <> '' THEN (SELECT f.value FROM :"schema".idempotency_setting f WHERE f.name = $5::text) END,
@@ -104,11 +98,9 @@ WHERE CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r
 			WHERE f.name = $15::text), -1)
 		AND c.now >= $13::bigint
 		AND c.now <= $14::bigint)
-	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+	AND :durably
 ON CONFLICT (id) DO NOTHING RETURNING created_at,
-	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN :server_started END;
+	:server;
 
 -- name: takeOver
 -- Gives a record to a new attempt, as the record was seen: free where $21 is true, else a Resume attempt whose lease has run
@@ -142,10 +134,9 @@ WITH l AS MATERIALIZED (
 				WHERE f.name = $15::text), -1)
 			AND c.now >= $13::bigint
 			AND c.now <= $14::bigint)
-		AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-			THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+		AND :durably
 		AND CASE WHEN $21::boolean THEN
-			r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed
+			:free
 		ELSE
 			r.state = 1 AND r.recovery = 2 AND r.lease_until <= :now
 			AND $4::smallint = 2 AND r.hash_version = $7::smallint AND r.command_hash = $8::bytea
@@ -154,26 +145,21 @@ WITH l AS MATERIALIZED (
 	RETURNING r.fence, r.attempts, r.created_at, c.now
 )
 SELECT l.lock, won.fence, won.attempts, won.created_at, won.now,
-	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN :server_started END
+	:server
 FROM l LEFT JOIN won ON true;
 
 -- name: lookFirst
 -- Reads the record of a key that was seen before, or whose lock was tried; $1 id. Where nothing may be written, on a standby for instance, the clock
 -- is NULL, and the record does not count: a claim fails there. In the WHERE this would be one more node of the plan.
 SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN :now END,
-	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN :server_started END,
-	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
-	r.body, r.attempts, r.timed, r.traceparent
+	:server,
+	:columns, r.headers, r.body
 FROM :"schema".idempotency_record r WHERE r.id = $1;
 
 -- name: lookAnswer
 -- lookFirst for an answer that can be replayed, with the columns that a replay needs.
 SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN :now END,
-	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN :server_started END,
+	:server,
 	r.owner, r.fence, r.recovery, r.hash_version, r.command_hash, r.expires_at, r.purge_at, r.status, r.partial, r.headers,
 	r.body, r.traceparent
 FROM :"schema".idempotency_record r
@@ -188,11 +174,8 @@ SELECT CASE WHEN r.id IS NULL AND pg_catalog.current_setting('transaction_read_o
 			AND l.classid = $2::bigint::oid AND l.objid = $3::bigint::oid AND l.database = (SELECT d.oid
 				FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())) END,
 	:now,
-	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN :server_started END,
-	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding, r.headers,
-	r.body, r.attempts, r.timed, r.traceparent
+	:server,
+	:columns, r.headers, r.body
 FROM (SELECT) AS one LEFT JOIN :"schema".idempotency_record r
 	ON r.id = $1 AND pg_catalog.current_setting('transaction_read_only') = 'off';
 
@@ -236,5 +219,5 @@ ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, o
 	purge_at = excluded.purge_at, status = excluded.status, partial = excluded.partial, answer_encoding = 1,
 	headers = excluded.headers, body = excluded.body, traceparent = '', timed = r.timed OR excluded.timed,
 	sweep_after = excluded.sweep_after, sweep_from = excluded.sweep_from
-WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed
+WHERE :free
 RETURNING fence;

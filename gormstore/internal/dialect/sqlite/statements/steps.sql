@@ -1,4 +1,4 @@
--- The steps of Resume attempts, as in ../postgres/steps.sql, where the statements are explained.
+-- The steps of Resume attempts, as in ../../postgres/statements/steps.sql, where the statements are explained.
 
 -- name: putSteps
 INSERT INTO main.idempotency_step AS s (record_id, name, kind, state, fence, started_at, finished_at, result, derived)

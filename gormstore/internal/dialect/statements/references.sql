@@ -6,20 +6,18 @@
 INSERT INTO :"schema".idempotency_reference (record_id, name, value, realm, referred_at)
 SELECT $1::bytea, $2::text, $3::text, $4::bytea, :now
 WHERE ($5::boolean OR EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1::bytea))
-	AND (SELECT pg_catalog.count(*) FROM :"schema".idempotency_reference o WHERE o.record_id = $1::bytea) < $6::bigint
+	AND (SELECT count(*) FROM :"schema".idempotency_reference o WHERE o.record_id = $1::bytea) < $6::bigint
 ON CONFLICT (record_id, name, value) DO NOTHING;
 
 -- name: referencesOf
 -- $1 is a JSON array of ids in hexadecimal digits.
-SELECT f.record_id, f.name, f.value FROM :"schema".idempotency_reference f
-WHERE f.record_id IN (SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id))
-ORDER BY f.record_id, f.referred_at, f.name, f.value;
+SELECT r.record_id, r.name, r.value FROM :"schema".idempotency_reference r
+WHERE r.record_id IN (:ids($1)) ORDER BY r.record_id, r.referred_at, r.name, r.value;
 
 -- name: referred
 -- The last $3 references whose value is $1 and whose realm begins with $2.
-SELECT f.record_id FROM :"schema".idempotency_reference f
-WHERE f.value = $1 AND substr(f.realm, 1, length($2::bytea)) = $2::bytea
-ORDER BY f.referred_at DESC, f.record_id DESC LIMIT $3;
+SELECT r.record_id FROM :"schema".idempotency_reference r
+WHERE r.value = $1 AND :within($2::bytea) ORDER BY r.referred_at DESC, r.record_id DESC LIMIT $3;
 
 -- name: dropReferences
 DELETE FROM :"schema".idempotency_reference AS f WHERE f.record_id = $1;

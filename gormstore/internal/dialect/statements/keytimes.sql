@@ -4,9 +4,7 @@
 -- name: raiseKeyFloor
 -- Raises the floor $1 to $2, and never lowers it.
 INSERT INTO :"schema".idempotency_setting AS s (name, value)
-SELECT $1::text, $2::text
-WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-	THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+SELECT $1::text, $2::text WHERE :durably
 ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE CAST(s.value AS bigint) < CAST(excluded.value AS bigint);
 
 -- name: raiseKeyFloors
@@ -18,7 +16,7 @@ WHERE s.name LIKE $1::text AND CAST(s.value AS bigint) < CAST($2::text AS bigint
 -- Raises the floors of all routes that have had timed keys to $3, and makes those that are missing. $1 is what the names of
 -- their ages are like, $2 what begins the names of their floors, $4 the length of what begins those of ages.
 INSERT INTO :"schema".idempotency_setting AS s (name, value)
-SELECT $2::text || pg_catalog.substr(a.name, $4::int + 1), $3::text
+SELECT $2::text || substr(a.name, $4::int + 1), $3::text
 FROM :"schema".idempotency_setting a WHERE a.name LIKE $1::text
 ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE CAST(s.value AS bigint) < CAST(excluded.value AS bigint);
 
@@ -29,4 +27,4 @@ ON CONFLICT (name) DO NOTHING;
 
 -- name: lockSetting
 -- Reads a setting that is going to be changed.
-SELECT s.value FROM :"schema".idempotency_setting s WHERE s.name = $1 FOR UPDATE;
+SELECT s.value FROM :"schema".idempotency_setting s WHERE s.name = $1 :for_update;

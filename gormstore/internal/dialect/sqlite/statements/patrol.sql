@@ -1,4 +1,4 @@
--- The patrol, as in ../postgres/patrol.sql, where the statements are explained. With one writer, nothing is hidden from it.
+-- The patrol, as in ../../postgres/statements/patrol.sql, where the statements are explained. With one writer, nothing is hidden from it.
 
 -- name: patrolled
 SELECT :now,

@@ -1,4 +1,4 @@
--- What an attempt writes to its record, as in ../postgres/attempts.sql, where the statements are explained.
+-- What an attempt writes to its record, as in ../../postgres/statements/attempts.sql, where the statements are explained.
 
 -- name: renew
 UPDATE main.idempotency_record AS r SET lease_until = CASE

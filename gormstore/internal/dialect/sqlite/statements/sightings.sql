@@ -1,4 +1,4 @@
--- Commands that have come before, as in ../postgres/sightings.sql, where the statements are explained. What is noted is a
+-- Commands that have come before, as in ../../postgres/statements/sightings.sql, where the statements are explained. What is noted is a
 -- statement of its own: there is one writer, and so the two are one step.
 
 -- name: sight
@@ -24,12 +24,3 @@ WHERE true
 ON CONFLICT (id) DO UPDATE SET hash_version = excluded.hash_version, command_hash = excluded.command_hash,
 	seen_at = excluded.seen_at, purge_at = excluded.purge_at
 WHERE s.purge_at <= excluded.seen_at;
-
--- name: forgetSightings
-DELETE FROM main.idempotency_sighting AS s WHERE s.id IN (
-	SELECT e.id FROM main.idempotency_sighting e
-	WHERE e.purge_at <= :now
-		AND :now >= ?2
-		AND :now <= ?3
-	ORDER BY e.purge_at LIMIT ?1
-);

@@ -1,0 +1,1011 @@
+-- Written by: go test ./gormstore/internal/dialect -update
+
+-- name: appendSettlement
+INSERT INTO public.idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence, before_state,
+	after_fence, after_state, after_status, undone)
+VALUES ($1, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), $2, $3, $4, $5, $6, $7, $8, $9);
+
+-- name: asBegun
+SELECT CAST(CASE WHEN pg_catalog.pg_backend_pid() = $1::integer AND CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint) = $2::bigint
+		AND (pg_catalog.current_setting('synchronous_commit') = $3::text
+			OR pg_catalog.set_config('synchronous_commit', $3::text, true) <> '')
+	THEN '1' ELSE 'not ours' END AS integer);
+
+-- name: atStandby
+SELECT answer.* FROM (SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_stat_activity a WHERE a.wait_event = 'SyncRep'
+	AND (a.pid = $1::bigint OR a.backend_xid = (SELECT r.xmax FROM public.idempotency_record r WHERE r.id = $2)))) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: beginIntent
+INSERT INTO public.idempotency_intent AS i
+	(intent, idempotency_key, hash_version, command_hash, planned_at, begun_at, begun_by)
+SELECT $1::text, $2::text, $3::smallint, $4::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CASE WHEN $3::smallint IS NOT NULL THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END, $5::bytea
+WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $6::bigint AND $7::bigint
+ON CONFLICT (intent) DO UPDATE SET
+	hash_version = coalesce(i.hash_version, excluded.hash_version),
+	command_hash = coalesce(i.command_hash, excluded.command_hash),
+	begun_at = coalesce(i.begun_at, excluded.begun_at),
+	begun_by = CASE
+		WHEN excluded.begun_by IS NULL OR excluded.hash_version IS NULL AND excluded.idempotency_key <> i.idempotency_key THEN i.begun_by
+		WHEN i.begun_by IS NULL OR i.begun_by = excluded.begun_by THEN excluded.begun_by
+		ELSE substr(i.begun_by, 1, 0) END
+RETURNING intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END;
+
+-- name: begun
+SELECT pg_catalog.pg_backend_pid(), CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint),
+	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
+		ELSE pg_catalog.current_setting('synchronous_commit') END,
+	pg_catalog.current_setting('transaction_isolation'),
+	pg_catalog.concat(CASE WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout') = '0'
+				OR CAST(pg_catalog.current_setting('idle_in_transaction_session_timeout') AS interval)
+					> $1::bigint * interval '1 millisecond'
+			THEN pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($1::bigint AS text), true) END,
+		CASE WHEN pg_catalog.current_setting('tcp_user_timeout') = '0'
+				OR CAST(pg_catalog.current_setting('tcp_user_timeout') AS interval) > interval '10 seconds'
+			THEN pg_catalog.set_config('tcp_user_timeout', '10000', true) END,
+		CASE WHEN $2::boolean AND (pg_catalog.current_setting('client_connection_check_interval', true) = '0'
+				OR CAST(pg_catalog.current_setting('client_connection_check_interval', true) AS interval) > interval '5 seconds')
+			THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END,
+		CASE WHEN $3::bigint IS NOT NULL THEN CAST(pg_catalog.pg_advisory_xact_lock($3::bigint) AS text) END);
+
+-- name: claimKey
+WITH there AS MATERIALIZED (
+	SELECT r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.status, r.partial, r.answer_encoding, r.headers, r.body
+	FROM public.idempotency_record r WHERE r.id = $1
+), c AS MATERIALIZED (
+	SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now,
+		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($19::bigint) END AS lock,
+		CASE WHEN $15::text <> '' THEN (SELECT CAST(f.value AS bigint) FROM public.idempotency_setting f
+			WHERE f.name = $15::text) END AS floor,
+		CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END AS durably
+), won AS (
+	INSERT INTO public.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
+		command_hash, created_at, lease_until, deadline_at, realm, timed, sweep_from, sweep_after, traceparent)
+	SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, c.now,
+		c.now + $9::bigint, c.now + $10::bigint, $11::bytea,
+		$17::boolean, c.now,
+		CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint)
+			FROM public.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
+			THEN $18::integer END, $20::text
+	FROM c WHERE c.lock AND c.now >= $12::bigint
+		AND ($15::text = '' OR $16::bigint > coalesce(c.floor, -1)
+			AND c.now >= $13::bigint
+			AND c.now <= $14::bigint)
+	ON CONFLICT (id) DO NOTHING RETURNING id
+)
+SELECT c.lock, won.id IS NOT NULL, c.now, c.floor,
+	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END,
+	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.status, r.partial, r.answer_encoding, r.headers, r.body
+FROM c LEFT JOIN won ON true LEFT JOIN there r ON true;
+
+-- name: clock
+SELECT answer.* FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: complete
+UPDATE public.idempotency_record AS r SET state = 2, status = $4::smallint, partial = $5::boolean, headers = $6::bytea,
+	body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint,
+	purge_at = greatest(c.now, r.created_at) + $9::bigint,
+	sweep_after = CASE WHEN r.sweep_after <= $8::bigint / 800000
+			AND greatest(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000::bigint - $8::bigint
+		THEN r.sweep_after ELSE 0 END,
+	sweep_from = CASE WHEN r.sweep_after <= $8::bigint / 800000
+			AND greatest(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000::bigint - $8::bigint
+		THEN r.sweep_from ELSE greatest(c.now, r.created_at) + $8::bigint END
+FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
+WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
+	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+RETURNING pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END;
+
+-- name: confirm
+SELECT answer.* FROM (SELECT CASE WHEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) <> $1::bigint THEN false
+	WHEN pg_catalog.current_setting('synchronous_standby_names', true) = '' THEN true
+	ELSE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+			THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+		AND pg_catalog.pg_logical_emit_message(true, 'idem', '') IS NOT NULL END,
+	pg_catalog.pg_backend_pid()) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: count
+SELECT answer.* FROM (WITH RECURSIVE class (after) AS (
+	(SELECT r.sweep_after FROM public.idempotency_record r WHERE r.sweep_after >= 0
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
+	UNION ALL
+	SELECT (SELECT r.sweep_after FROM public.idempotency_record r
+		WHERE r.sweep_after >= 0 AND r.sweep_after < class.after
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
+	FROM class WHERE class.after IS NOT NULL
+)
+SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), o.half_done, o.method, o.route, count(*),
+	count(*) FILTER (WHERE o.created_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) - 3600 * 1000000::bigint),
+	count(*) FILTER (WHERE o.created_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) - 24 * 3600 * 1000000::bigint), min(o.created_at)
+FROM (
+	(SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at, r.id
+	FROM public.idempotency_record r
+	WHERE r.sweep_after IS NULL
+		AND r.realm >= $2::bytea AND r.realm <= $3::bytea AND (
+			$5::boolean AND (r.state = 3
+				OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)))
+			OR ($6::boolean OR $7::boolean AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
+				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
+		AND ($8::text = '' OR r.method || ' ' || r.route = $8::text) AND ($9::bytea = '' OR r.scope = $9::bytea)
+		AND r.created_at >= $10::bigint AND r.created_at < $11::bigint
+	ORDER BY r.created_at, r.id LIMIT $1)
+	UNION ALL
+	SELECT n.* FROM class CROSS JOIN LATERAL (
+		SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at, r.id
+		FROM public.idempotency_record r
+		WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
+			AND r.sweep_from > $4::bigint
+			AND r.realm >= $2::bytea AND r.realm <= $3::bytea AND (
+				$5::boolean AND (r.state = 3
+					OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)))
+				OR ($6::boolean OR $7::boolean AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
+					AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
+			AND ($8::text = '' OR r.method || ' ' || r.route = $8::text) AND ($9::bytea = '' OR r.scope = $9::bytea)
+			AND r.created_at >= $10::bigint AND r.created_at < $11::bigint
+		OFFSET 0
+	) n
+	ORDER BY created_at, id LIMIT $1
+) o
+GROUP BY o.half_done, o.method, o.route) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: countOpen
+SELECT answer.* FROM (SELECT count(*) FROM (
+	SELECT 1 FROM public.idempotency_record r WHERE r.scope = $1 AND r.sweep_after IS NULL AND r.state IN (1, 3)
+		AND NOT (r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
+	LIMIT $2
+) o) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: doneIntent
+UPDATE public.idempotency_intent AS i SET ended_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), i.planned_at, coalesce(i.begun_at, 0))
+WHERE $1::text = (SELECT CAST(CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) AS text) || ' ' || pg_catalog.current_setting('port') || ' ' || d.oid::text
+	FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()) AND i.intent = $2::text AND i.ended_at IS NULL
+	AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $3::bigint AND $4::bigint;
+
+-- name: dropReferences
+DELETE FROM public.idempotency_reference AS f WHERE f.record_id = $1;
+
+-- name: dropSteps
+DELETE FROM public.idempotency_step AS s WHERE s.record_id = $1;
+
+-- name: endIntent
+UPDATE public.idempotency_intent AS i SET ended_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), i.planned_at, coalesce(i.begun_at, 0))
+WHERE i.intent = $1::text AND i.ended_at IS NULL AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $2::bigint AND $3::bigint;
+
+-- name: erasable
+SELECT answer.* FROM (SELECT p.id, p.state, p.own, p.place = $3::bigint
+FROM (
+	SELECT q.id, q.state, q.own, row_number() OVER (ORDER BY q.id) AS place
+	FROM (
+		SELECT r.id, r.state, r.scope = $1 AND r.state <> 4 AS own
+		FROM public.idempotency_record r WHERE r.id > $2 ORDER BY r.id LIMIT $3
+	) q
+) p
+WHERE p.own OR p.place = $3::bigint ORDER BY p.id) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: erase
+UPDATE public.idempotency_record AS r SET state = CASE WHEN r.state = 2 THEN 4 ELSE r.state END, headers = NULL,
+	body = NULL, partial = false, expires_at = CASE WHEN r.expires_at > CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) ELSE r.expires_at END
+WHERE r.id = $1 AND r.scope = $2 AND (r.state = 2
+	OR r.state = 5 AND (EXISTS (SELECT 1 FROM public.idempotency_step s WHERE s.record_id = $1)
+		OR EXISTS (SELECT 1 FROM public.idempotency_reference f WHERE f.record_id = $1)))
+	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
+
+-- name: find
+SELECT answer.* FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.status, r.partial, r.answer_encoding, r.headers, r.body FROM public.idempotency_record r WHERE r.id = $1) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: findFor
+SELECT answer.* FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.status, r.partial, r.answer_encoding,
+	CASE WHEN r.scope = $2 OR r.realm BETWEEN $3 AND $4 THEN r.headers END,
+	CASE WHEN r.scope = $2 OR r.realm BETWEEN $3 AND $4 THEN r.body END
+FROM public.idempotency_record r WHERE r.id = $1) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: findIntent
+SELECT answer.* FROM (SELECT intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) FROM public.idempotency_intent i WHERE i.intent = $1::text) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: forgetIntents
+DELETE FROM public.idempotency_intent AS i WHERE i.intent IN (
+	SELECT e.intent FROM public.idempotency_intent e
+	WHERE e.ended_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) - $4::bigint AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $2::bigint AND $3::bigint
+	ORDER BY e.ended_at LIMIT $1 FOR UPDATE SKIP LOCKED
+);
+
+-- name: forgetMessages
+DELETE FROM public.processed_message AS m WHERE (m.consumer_group, m.source, m.message_id) IN (
+	SELECT e.consumer_group, e.source, e.message_id FROM public.processed_message e
+	WHERE e.expires_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $2::bigint AND $3::bigint
+	ORDER BY e.expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
+)
+RETURNING consumer_group, source, published_at;
+
+-- name: forgetSightings
+DELETE FROM public.idempotency_sighting AS s WHERE s.id IN (
+	SELECT e.id FROM public.idempotency_sighting e
+	WHERE e.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $2::bigint AND $3::bigint
+	ORDER BY e.purge_at LIMIT $1 FOR UPDATE SKIP LOCKED
+);
+
+-- name: forgetSteps
+DELETE FROM public.idempotency_step AS s WHERE s.record_id = $1 AND EXISTS (
+	SELECT 1 FROM public.idempotency_record r WHERE r.id = $1 AND r.fence = $2
+		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed));
+
+-- name: held
+SELECT answer.* FROM (SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+		AND l.classid = $1::bigint::oid AND l.objid = $2::bigint::oid AND l.database = (SELECT d.oid
+			FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()))) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: history
+SELECT answer.* FROM (SELECT s.settled_at, s.settled_by, s.reason, s.undone, s.before_fence, s.before_state, s.after_fence, s.after_state,
+	s.after_status, s.record_id, '', ''
+FROM public.idempotency_settlement s WHERE s.record_id = $1 ORDER BY s.settled_at, s.after_fence) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: importRecord
+WITH l AS MATERIALIZED (
+	SELECT pg_catalog.pg_try_advisory_xact_lock($24::bigint) AS lock
+)
+INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm,
+	timed, sweep_after, sweep_from)
+SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, $5::smallint, $6::smallint, $7::text, $8::text, $9::smallint,
+	$10::bytea, $11::bigint, $12::bigint, $13::bigint, $14::bigint, $15::bigint, $16::smallint,
+	$17::boolean, $18::bytea, $19::bytea, $20::bytea, $21::boolean,
+	$22::integer, $23::bigint
+FROM l WHERE l.lock
+ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, owner = excluded.owner, fence = r.fence + 1,
+	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
+	hash_version = excluded.hash_version, command_hash = excluded.command_hash, created_at = excluded.created_at,
+	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, expires_at = excluded.expires_at,
+	purge_at = excluded.purge_at, status = excluded.status, partial = excluded.partial, answer_encoding = 1,
+	headers = excluded.headers, body = excluded.body, traceparent = '', timed = r.timed OR excluded.timed,
+	sweep_after = excluded.sweep_after, sweep_from = excluded.sweep_from
+WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed
+RETURNING fence;
+
+-- name: insertRecord
+INSERT INTO public.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, created_at, lease_until, deadline_at, realm, timed, sweep_from, sweep_after, traceparent)
+SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, c.now,
+	c.now + $9::bigint, c.now + $10::bigint, $11::bytea,
+	$17::boolean, c.now,
+	CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint)
+		FROM public.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
+		THEN $18::integer END, $20::text
+FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
+WHERE CASE WHEN NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1)
+		THEN pg_catalog.pg_try_advisory_xact_lock($19::bigint) END
+	AND c.now >= $12::bigint
+	AND ($15::text = '' OR $16::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM public.idempotency_setting f
+			WHERE f.name = $15::text), -1)
+		AND c.now >= $13::bigint
+		AND c.now <= $14::bigint)
+	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+ON CONFLICT (id) DO NOTHING RETURNING created_at,
+	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END;
+
+-- name: keepFirst
+INSERT INTO public.idempotency_setting AS s (name, value) VALUES ($1, $2)
+ON CONFLICT (name) DO NOTHING;
+
+-- name: keepFirstScoping
+INSERT INTO public.idempotency_setting AS s (name, value)
+SELECT $1::text, $2::text
+WHERE NOT EXISTS (SELECT 1 FROM public.idempotency_setting o WHERE o.name LIKE $3::text)
+ON CONFLICT (name) DO NOTHING;
+
+-- name: keepOut
+INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, created_at, lease_until, deadline_at, purge_at, realm, sweep_after, sweep_from)
+SELECT $1::bytea, $4::bytea, $2::bytea, $7::bigint, 5, 3, '', '', 1, $4::bytea, c.now, c.now, c.now,
+	c.now + $3::bigint, $5::bytea, 0, c.now + $3::bigint
+FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
+WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+	THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
+	state = CASE WHEN $6::bigint IS NULL THEN r.state ELSE 5 END,
+	headers = CASE WHEN $6::bigint IS NULL THEN r.headers END, body = CASE WHEN $6::bigint IS NULL THEN r.body END,
+	purge_at = CASE WHEN r.state = 5 OR $6::bigint IS NOT NULL THEN excluded.purge_at ELSE r.purge_at END,
+	sweep_after = CASE WHEN r.state = 5 OR $6::bigint IS NOT NULL THEN 0 ELSE r.sweep_after END,
+	sweep_from = CASE WHEN r.state = 5 OR $6::bigint IS NOT NULL THEN excluded.sweep_from ELSE r.sweep_from END
+WHERE ($6::bigint IS NULL OR r.fence = $6::bigint)
+	AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed);
+
+-- name: keepSetting
+INSERT INTO public.idempotency_setting AS s (name, value) VALUES ($1, $2)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: lastAnswered
+SELECT answer.* FROM (WITH RECURSIVE class (after) AS (
+	(SELECT r.sweep_after FROM public.idempotency_record r WHERE r.sweep_after >= 0
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
+	UNION ALL
+	SELECT (SELECT r.sweep_after FROM public.idempotency_record r
+		WHERE r.sweep_after >= 0 AND r.sweep_after < class.after
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
+	FROM class WHERE class.after IS NOT NULL
+)
+SELECT a.id FROM class CROSS JOIN LATERAL (
+	SELECT r.id, r.sweep_from, r.state, r.status, r.partial, r.realm, r.method, r.route
+	FROM public.idempotency_record r WHERE r.sweep_after = class.after AND class.after > 0
+	ORDER BY r.sweep_from DESC LIMIT 1000
+) a
+WHERE a.state = 2 AND a.status < 300 AND NOT a.partial AND a.method || ' ' || a.route = $2::text
+	AND substr(a.realm, 1, length($1::bytea)) = $1::bytea
+ORDER BY a.sweep_from DESC LIMIT 1) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: lastSettled
+SELECT answer.* FROM (SELECT s.settled_at, s.settled_by, s.reason, s.undone, s.before_fence, s.before_state, s.after_fence, s.after_state,
+	s.after_status, r.id, r.method, r.route
+FROM (
+	SELECT * FROM public.idempotency_settlement s WHERE $2::text = '' OR s.settled_by = $2::text
+	ORDER BY s.settled_at DESC LIMIT 10000
+) s CROSS JOIN LATERAL (SELECT r.id, r.method, r.route, r.realm FROM public.idempotency_record r WHERE r.id = s.record_id OFFSET 0) r
+WHERE substr(r.realm, 1, length($1::bytea)) = $1::bytea
+ORDER BY s.settled_at DESC LIMIT $3) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: list
+SELECT answer.* FROM (WITH RECURSIVE class (after) AS (
+	(SELECT r.sweep_after FROM public.idempotency_record r WHERE r.sweep_after >= 0
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
+	UNION ALL
+	SELECT (SELECT r.sweep_after FROM public.idempotency_record r
+		WHERE r.sweep_after >= 0 AND r.sweep_after < class.after
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
+	FROM class WHERE class.after IS NOT NULL
+)
+SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
+	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END,
+	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.status, r.partial, r.answer_encoding, r.headers, r.body
+FROM (
+	(SELECT * FROM public.idempotency_record r
+	WHERE r.sweep_after IS NULL
+		AND r.realm >= $2::bytea AND r.realm <= $3::bytea AND (
+			$5::boolean AND (r.state = 3
+				OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)))
+			OR ($6::boolean OR $7::boolean AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
+				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
+		AND ($8::text = '' OR r.method || ' ' || r.route = $8::text) AND ($9::bytea = '' OR r.scope = $9::bytea)
+		AND r.created_at >= $10::bigint AND r.created_at < $11::bigint
+		AND (r.created_at, r.id) > ($12::bigint, $13::bytea)
+	ORDER BY r.created_at, r.id LIMIT $1)
+	UNION ALL
+	SELECT n.* FROM class CROSS JOIN LATERAL (
+		SELECT * FROM public.idempotency_record r
+		WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
+			AND r.sweep_from > $4::bigint
+			AND r.realm >= $2::bytea AND r.realm <= $3::bytea AND (
+				$5::boolean AND (r.state = 3
+					OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)))
+				OR ($6::boolean OR $7::boolean AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
+					AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
+			AND ($8::text = '' OR r.method || ' ' || r.route = $8::text) AND ($9::bytea = '' OR r.scope = $9::bytea)
+			AND r.created_at >= $10::bigint AND r.created_at < $11::bigint
+			AND (r.created_at, r.id) > ($12::bigint, $13::bytea)
+		OFFSET 0
+	) n
+) r
+ORDER BY r.created_at, r.id LIMIT $1) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: lockFirst
+SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1
+		AND NOT (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed))
+		THEN pg_catalog.pg_try_advisory_xact_lock($2::bigint) END,
+	CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END,
+	CASE WHEN $5::text <> '' THEN (SELECT f.value FROM public.idempotency_setting f WHERE f.name = $5::text) END,
+	pg_catalog.pg_backend_pid(), CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint),
+	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
+		ELSE pg_catalog.current_setting('synchronous_commit') END,
+	pg_catalog.current_setting('transaction_isolation'),
+	pg_catalog.concat(CASE WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout') = '0'
+				OR CAST(pg_catalog.current_setting('idle_in_transaction_session_timeout') AS interval)
+					> $3::bigint * interval '1 millisecond'
+			THEN pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($3::bigint AS text), true) END,
+		CASE WHEN pg_catalog.current_setting('tcp_user_timeout') = '0'
+				OR CAST(pg_catalog.current_setting('tcp_user_timeout') AS interval) > interval '10 seconds'
+			THEN pg_catalog.set_config('tcp_user_timeout', '10000', true) END,
+		CASE WHEN $4::boolean AND (pg_catalog.current_setting('client_connection_check_interval', true) = '0'
+				OR CAST(pg_catalog.current_setting('client_connection_check_interval', true) AS interval) > interval '5 seconds')
+			THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END);
+
+-- name: lockRecord
+SELECT 1 FROM public.idempotency_record r WHERE r.id = $1 FOR UPDATE;
+
+-- name: lockSetting
+SELECT s.value FROM public.idempotency_setting s WHERE s.name = $1 FOR UPDATE;
+
+-- name: look
+SELECT CASE WHEN r.id IS NULL AND pg_catalog.current_setting('transaction_read_only') = 'off'
+		THEN EXISTS (SELECT 1 FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+			AND l.classid = $2::bigint::oid AND l.objid = $3::bigint::oid AND l.database = (SELECT d.oid
+				FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())) END,
+	CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
+	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END,
+	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.status, r.partial, r.answer_encoding, r.headers, r.body
+FROM (SELECT) AS one LEFT JOIN public.idempotency_record r
+	ON r.id = $1 AND pg_catalog.current_setting('transaction_read_only') = 'off';
+
+-- name: lookAnswer
+SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END,
+	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END,
+	r.owner, r.fence, r.recovery, r.hash_version, r.command_hash, r.expires_at, r.purge_at, r.status, r.partial, r.headers,
+	r.body, r.traceparent
+FROM public.idempotency_record r
+WHERE r.id = $1 AND r.state = 2 AND r.answer_encoding = 1 AND r.expires_at > CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint);
+
+-- name: lookFirst
+SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END,
+	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END,
+	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.status, r.partial, r.answer_encoding, r.headers, r.body
+FROM public.idempotency_record r WHERE r.id = $1;
+
+-- name: loseAnswer
+INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
+SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 3, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
+	$10::bytea, $11::boolean, $12::text, c.now, c.now, c.now + $13::bigint, c.now, NULL
+FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
+WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+	THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner,
+	fence = CASE WHEN r.owner = excluded.owner THEN r.fence ELSE greatest(r.fence + 1, excluded.fence) END,
+	state = 3, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
+	hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
+	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
+	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
+	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
+	sweep_from = excluded.sweep_from, sweep_after = NULL
+WHERE r.owner = excluded.owner AND r.state = 3
+	OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed;
+
+-- name: loseMarker
+INSERT INTO public.processed_message AS m
+	(consumer_group, source, message_id, payload_hash, processed_at, published_at, expires_at)
+SELECT $1::text, $2::text, $3::text, $4::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), $5::bigint, greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), coalesce($5::bigint, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))) + $6::bigint
+WHERE true
+ON CONFLICT (consumer_group, source, message_id) DO UPDATE SET payload_hash = excluded.payload_hash
+WHERE m.processed_at = $7::bigint;
+
+-- name: mark
+WITH there AS MATERIALIZED (
+	SELECT m.payload_hash FROM public.processed_message m
+	WHERE m.consumer_group = $1::text AND m.source = $2::text AND m.message_id = $3::text
+), c AS MATERIALIZED (
+	SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now,
+		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($7::bigint) END AS lock
+), message AS MATERIALIZED (
+	SELECT c.now, c.lock, $5::bigint AS published,
+		$6::bigint AS keep,
+		coalesce($5::bigint, c.now)
+			+ $6::bigint <= c.now
+		OR EXISTS (SELECT 1 FROM public.processed_message_floor f WHERE f.consumer_group = $1::text
+			AND f.source = $2::text AND f.published_at >= $5::bigint) AS too_old,
+		c.now >= $8::bigint
+			AND c.now <= $9::bigint AS trusted
+	FROM c
+), won AS (
+	INSERT INTO public.processed_message
+		(consumer_group, source, message_id, payload_hash, processed_at, published_at, expires_at)
+	SELECT $1::text, $2::text, $3::text, $4::bytea, m.now, m.published, greatest(m.now, m.published) + m.keep
+	FROM message m WHERE m.lock AND NOT m.too_old AND m.trusted
+	ON CONFLICT (consumer_group, source, message_id) DO NOTHING RETURNING processed_at
+)
+SELECT m.lock, won.processed_at, m.too_old, m.trusted, there.payload_hash,
+	CASE WHEN there.payload_hash IS NOT NULL AND pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END
+FROM message m LEFT JOIN won ON true LEFT JOIN there ON true;
+
+-- name: near
+SELECT answer.* FROM (SELECT r.id FROM public.idempotency_record r
+WHERE r.id >= $1 AND r.id <= $2 AND substr(r.id, 33 - length($3::bytea), 32) = $3::bytea AND substr(r.realm, 1, length($4::bytea)) = $4::bytea
+ORDER BY r.id LIMIT $5) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: openSteps
+SELECT answer.* FROM (WITH RECURSIVE class (after) AS (
+	(SELECT r.sweep_after FROM public.idempotency_record r WHERE r.sweep_after >= 0
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
+	UNION ALL
+	SELECT (SELECT r.sweep_after FROM public.idempotency_record r
+		WHERE r.sweep_after >= 0 AND r.sweep_after < class.after
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
+	FROM class WHERE class.after IS NOT NULL
+)
+SELECT o.id, coalesce(s.name, '')
+FROM (
+	SELECT r.id
+	FROM (
+		SELECT o.id, o.realm, o.state FROM public.idempotency_record o WHERE o.sweep_after IS NULL
+		UNION ALL
+		SELECT n.id, n.realm, n.state FROM class CROSS JOIN LATERAL (
+			SELECT * FROM public.idempotency_record r WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
+				AND r.sweep_from > $3::bigint
+			OFFSET 0
+		) n
+	) r
+	WHERE r.state IN (1, 3) AND substr(r.realm, 1, length($2::bytea)) = $2::bytea
+	LIMIT $1
+) o
+LEFT JOIN public.idempotency_step s ON s.record_id = o.id AND s.kind = 2) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: outrun
+UPDATE public.idempotency_record AS r SET fence = r.fence + 1
+WHERE r.id = $1 AND r.fence = $2 AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint);
+
+-- name: ownsRecord
+SELECT answer.* FROM (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: park
+UPDATE public.idempotency_record AS r SET state = 3, sweep_after = NULL
+WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
+	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
+
+-- name: patrol
+WITH RECURSIVE class (after) AS (
+	(SELECT r.sweep_after FROM public.idempotency_record r WHERE r.sweep_after >= 0
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
+	UNION ALL
+	SELECT (SELECT r.sweep_after FROM public.idempotency_record r
+		WHERE r.sweep_after >= 0 AND r.sweep_after < class.after
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
+	FROM class WHERE class.after IS NOT NULL
+), upto AS MATERIALIZED (
+	SELECT least($2::bigint, min(l.sweep_from)) AS moment
+	FROM class LEFT JOIN LATERAL (
+		SELECT r.sweep_from FROM public.idempotency_record r
+		WHERE r.sweep_after = class.after AND class.after > 0
+			AND r.sweep_from > $1::bigint
+		ORDER BY r.sweep_from LIMIT 1 OFFSET $3
+	) l ON true
+), open AS MATERIALIZED (
+	SELECT o.id, o.sweep_from FROM class CROSS JOIN LATERAL (
+		SELECT r.id, r.sweep_from FROM public.idempotency_record r
+		WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
+			AND r.sweep_from > $1::bigint
+			AND r.sweep_from <= (SELECT u.moment FROM upto u)
+		OFFSET 0
+	) o
+), mine AS MATERIALIZED (
+	SELECT r.id FROM public.idempotency_record r WHERE r.id IN (SELECT o.id FROM open o)
+		AND r.state IN (1, 3) AND r.sweep_after IS NOT NULL FOR UPDATE SKIP LOCKED
+), listed AS (
+	UPDATE public.idempotency_record AS r SET sweep_after = NULL FROM mine m WHERE r.id = m.id
+)
+SELECT least((SELECT u.moment FROM upto u),
+	(SELECT min(o.sweep_from) - 1 FROM open o WHERE o.id NOT IN (SELECT m.id FROM mine m)));
+
+-- name: patrolTurn
+SELECT answer.* FROM (SELECT pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtextextended('idem/patrol ' || $1::text, 0)),
+	pg_catalog.set_config('idle_in_transaction_session_timeout', '10000', true) ||
+	pg_catalog.set_config('tcp_user_timeout', '10000', true) || pg_catalog.set_config('jit', 'off', true)) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: patrolled
+SELECT answer.* FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
+	coalesce((SELECT CAST(p.value AS bigint) FROM public.idempotency_setting p WHERE p.name = 'patrol/limit'), 0),
+	coalesce((SELECT CAST(p.value AS bigint) FROM public.idempotency_setting p WHERE p.name = 'patrol/passed'), 0)) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: payloadHash
+SELECT answer.* FROM (SELECT m.payload_hash FROM public.processed_message m
+WHERE m.consumer_group = $1::text AND m.source = $2::text AND m.message_id = $3::text) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: pendingIntents
+SELECT answer.* FROM (SELECT intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) FROM public.idempotency_intent i
+WHERE i.ended_at IS NULL AND i.intent > $1::text ORDER BY i.intent LIMIT $2) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: planIntent
+INSERT INTO public.idempotency_intent (intent, idempotency_key, planned_at)
+SELECT $2::text, $3::text, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) WHERE $1::text = (SELECT CAST(CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) AS text) || ' ' || pg_catalog.current_setting('port') || ' ' || d.oid::text
+	FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
+ON CONFLICT (intent) DO NOTHING;
+
+-- name: putSteps
+WITH put AS (
+	INSERT INTO public.idempotency_step AS s (record_id, name, kind, state, fence, started_at, finished_at, result, derived)
+	SELECT $1::bytea, n.name, n.kind, n.state, n.fence, c.now + n.place,
+		CASE WHEN n.state = 2 THEN c.now + n.place END, n.result, n.derived
+	FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c, (VALUES
+		(0, $2::bigint, $3::text, $4::smallint, $5::smallint, $6::bytea, $7::bytea),
+		(1, $8::bigint, $9::text, $10::smallint, $11::smallint, $12::bytea, $13::bytea)) AS n (place, fence, name, kind, state, result, derived)
+	WHERE n.name IS NOT NULL
+	ON CONFLICT (record_id, name) DO UPDATE SET state = greatest(s.state, excluded.state),
+		finished_at = CASE WHEN s.state = 2 THEN s.finished_at ELSE excluded.finished_at END,
+		result = CASE WHEN s.state = 2 THEN s.result ELSE excluded.result END,
+		derived = CASE WHEN s.state = 2 THEN s.derived ELSE excluded.derived END
+	WHERE s.kind = excluded.kind AND s.fence = excluded.fence AND (s.state < 2 OR excluded.state = 2)
+	RETURNING s.name
+)
+SELECT 1 / CASE WHEN pg_catalog.count(*) = CASE WHEN $9::text IS NULL THEN 1 ELSE 2 END THEN 1 ELSE 0 END FROM put;
+
+-- name: raiseAgedFloors
+INSERT INTO public.idempotency_setting AS s (name, value)
+SELECT $2::text || substr(a.name, $4::int + 1), $3::text
+FROM public.idempotency_setting a WHERE a.name LIKE $1::text
+ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE CAST(s.value AS bigint) < CAST(excluded.value AS bigint);
+
+-- name: raiseFloor
+INSERT INTO public.processed_message_floor AS f (consumer_group, source, published_at) VALUES ($1, $2, $3)
+ON CONFLICT (consumer_group, source) DO UPDATE SET published_at = excluded.published_at
+WHERE f.published_at < excluded.published_at;
+
+-- name: raiseKeyFloor
+INSERT INTO public.idempotency_setting AS s (name, value)
+SELECT $1::text, $2::text WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE CAST(s.value AS bigint) < CAST(excluded.value AS bigint);
+
+-- name: raiseKeyFloors
+UPDATE public.idempotency_setting AS s SET value = $2::text
+WHERE s.name LIKE $1::text AND CAST(s.value AS bigint) < CAST($2::text AS bigint);
+
+-- name: readSettings
+SELECT session_user::pg_catalog.text, pg_catalog.current_setting('role'), pg_catalog.current_setting('search_path'),
+	pg_catalog.current_setting('DateStyle');
+
+-- name: recordAnswer
+WITH recorded AS (
+INSERT INTO public.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
+	expires_at, purge_at, sweep_from, sweep_after)
+VALUES ($1, $2, $3, $4,
+	CAST(CASE WHEN pg_catalog.pg_backend_pid() = $20::integer AND CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint) = $21::bigint
+			AND (pg_catalog.current_setting('synchronous_commit') = $22::text
+				OR pg_catalog.set_config('synchronous_commit', $22::text, true) <> '')
+		THEN '2' ELSE 'not ours' END AS integer)
+	/ CASE WHEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) >= $13::bigint
+		THEN 1 ELSE 0 END,
+	$5, $6, $7, $8, $9, $10, $11, $12,
+	CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), $14, $15, $16, $17,
+	CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18::bigint,
+	CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $19::bigint,
+	CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18::bigint, 0)
+RETURNING state
+)
+SELECT 1 / pg_catalog.count(*) FROM recorded;
+
+-- name: recordOver
+WITH c AS MATERIALIZED (
+	SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now,
+		CASE WHEN $20::integer IS NULL THEN pg_catalog.pg_try_advisory_xact_lock($24::bigint)
+			ELSE pg_catalog.pg_backend_pid() = $20::integer AND CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint) = $21::bigint END AS ours,
+		CASE WHEN pg_catalog.current_setting('synchronous_commit') = coalesce($22::text, 'on') THEN true
+			WHEN $22::text IS NULL AND pg_catalog.current_setting('synchronous_commit') <> 'off' THEN true
+			ELSE pg_catalog.set_config('synchronous_commit', coalesce($22::text, 'on'), true) <> '' END AS durably
+), recorded AS (
+	INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+		command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
+		expires_at, purge_at, sweep_from, sweep_after)
+	SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 2, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
+		$10::bytea, $11::boolean, $12::text, c.now, c.now, c.now, $14::smallint, $15::boolean, $16::bytea, $17::bytea,
+		c.now + $18::bigint, c.now + $19::bigint,
+		c.now + $18::bigint, 0
+	FROM c WHERE c.ours AND c.durably AND c.now >= $13::bigint
+	ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
+		state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
+		hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
+		timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
+		lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status,
+		partial = excluded.partial, answer_encoding = 1, headers = excluded.headers, body = excluded.body,
+		expires_at = excluded.expires_at, purge_at = excluded.purge_at, sweep_from = excluded.sweep_from, sweep_after = 0
+	WHERE r.fence = $23::bigint
+		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed)
+	RETURNING r.id
+)
+SELECT CAST(CASE WHEN c.ours THEN '1' ELSE 'not ours' END AS integer) / (SELECT pg_catalog.count(*) FROM recorded) FROM c;
+
+-- name: recordRunning
+WITH c AS MATERIALIZED (
+	SELECT n.now, pg_catalog.pg_backend_pid() = $19::integer AND CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint) = $20::bigint AS ours,
+		n.now BETWEEN $15::bigint
+			AND $16::bigint AS trusted,
+		pg_catalog.current_setting('synchronous_commit') = $21::text
+			OR pg_catalog.set_config('synchronous_commit', $21::text, true) <> '' AS durably
+	FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) n
+), recorded AS (
+	INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+		command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
+	SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 1, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
+		$10::bytea, $11::boolean, $12::text, c.now,
+		c.now + least($13::bigint, $14::bigint), c.now + $14::bigint, c.now,
+		CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint)
+			FROM public.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
+			THEN $18::integer END
+	FROM c WHERE c.ours AND c.durably AND c.trusted
+	ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
+		state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
+		hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
+		timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
+		lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
+		answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
+		sweep_from = excluded.sweep_from, sweep_after = excluded.sweep_after
+	WHERE r.fence = $17::bigint
+		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed)
+	RETURNING r.id
+)
+SELECT CAST(CASE WHEN NOT c.ours THEN 'not ours' WHEN NOT c.trusted THEN '9999999999' ELSE '1' END AS integer)
+	/ CASE WHEN c.ours AND c.trusted THEN (SELECT pg_catalog.count(*) FROM recorded) ELSE 1 END, c.now FROM c;
+
+-- name: refer
+INSERT INTO public.idempotency_reference (record_id, name, value, realm, referred_at)
+SELECT $1::bytea, $2::text, $3::text, $4::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)
+WHERE ($5::boolean OR EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1::bytea))
+	AND (SELECT count(*) FROM public.idempotency_reference o WHERE o.record_id = $1::bytea) < $6::bigint
+ON CONFLICT (record_id, name, value) DO NOTHING;
+
+-- name: referencesOf
+SELECT answer.* FROM (SELECT r.record_id, r.name, r.value FROM public.idempotency_reference r
+WHERE r.record_id IN (SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id)) ORDER BY r.record_id, r.referred_at, r.name, r.value) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: referred
+SELECT answer.* FROM (SELECT r.record_id FROM public.idempotency_reference r
+WHERE r.value = $1 AND substr(r.realm, 1, length($2::bytea)) = $2::bytea ORDER BY r.referred_at DESC, r.record_id DESC LIMIT $3) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: release
+UPDATE public.idempotency_record AS r SET state = 5,
+	purge_at = c.now + $4::bigint,
+	sweep_after = 0, sweep_from = c.now + $4::bigint
+FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
+WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
+
+-- name: releaseOwner
+UPDATE public.idempotency_record AS r SET
+	state = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN 1 ELSE 5 END, fence = r.fence + 1,
+	owner = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN $4::bytea ELSE r.owner END, attempts = greatest(r.attempts - 1, 1),
+	lease_until = c.now, purge_at = c.now + $3::bigint,
+	sweep_after = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN NULL ELSE 0 END,
+	sweep_from = c.now + $3::bigint
+FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
+WHERE r.id = $1 AND r.owner = $2 AND r.state = 1;
+
+-- name: renew
+UPDATE public.idempotency_record AS r SET lease_until = CASE
+	WHEN c.now + $4::bigint < r.deadline_at THEN c.now + $4::bigint
+	ELSE r.deadline_at END
+FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
+WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
+
+-- name: sealAnswer
+WITH c AS MATERIALIZED (
+	SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now,
+		pg_catalog.pg_backend_pid() = $10::integer AND CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint) = $11::bigint AS ours,
+		pg_catalog.current_setting('synchronous_commit') = $12::text
+			OR pg_catalog.set_config('synchronous_commit', $12::text, true) <> '' AS durably
+), own AS (
+	UPDATE public.idempotency_record AS r SET state = 2, status = $4::smallint, partial = $5::boolean, headers = $6::bytea,
+		body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint,
+		purge_at = greatest(c.now, r.created_at) + $9::bigint,
+		sweep_after = CASE WHEN r.sweep_after <= $8::bigint / 800000
+				AND greatest(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000::bigint - $8::bigint
+			THEN r.sweep_after ELSE 0 END,
+		sweep_from = CASE WHEN r.sweep_after <= $8::bigint / 800000
+				AND greatest(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000::bigint - $8::bigint
+			THEN r.sweep_from ELSE greatest(c.now, r.created_at) + $8::bigint END
+	FROM c
+	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3) AND c.ours AND c.durably
+	RETURNING r.id
+)
+SELECT CAST(CASE WHEN c.ours THEN '1' ELSE 'not ours' END AS integer) / (SELECT pg_catalog.count(*) FROM own), c.now FROM c;
+
+-- name: sealRunning
+WITH c AS MATERIALIZED (
+	SELECT n.now, pg_catalog.pg_backend_pid() = $7::integer AND CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint) = $8::bigint AS ours,
+		n.now BETWEEN $5::bigint
+			AND $6::bigint AS trusted,
+		pg_catalog.current_setting('synchronous_commit') = $9::text
+			OR pg_catalog.set_config('synchronous_commit', $9::text, true) <> '' AS durably
+	FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) n
+), own AS (
+	UPDATE public.idempotency_record AS r
+	SET lease_until = least(c.now + $4::bigint, r.deadline_at)
+	FROM c
+	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1 AND c.ours AND c.durably AND c.trusted
+	RETURNING r.id
+)
+SELECT CAST(CASE WHEN NOT c.ours THEN 'not ours' WHEN NOT c.trusted THEN '9999999999' ELSE '1' END AS integer)
+	/ CASE WHEN c.ours AND c.trusted THEN (SELECT pg_catalog.count(*) FROM own) ELSE 1 END, c.now FROM c;
+
+-- name: setSettings
+SELECT pg_catalog.set_config('session_authorization', $1::text, true), pg_catalog.set_config('role', $2::text, true),
+	pg_catalog.set_config('search_path', $3::text, true), pg_catalog.set_config('DateStyle', $4::text, true);
+
+-- name: setting
+SELECT answer.* FROM (SELECT s.value FROM public.idempotency_setting s WHERE s.name = $1) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: settle
+UPDATE public.idempotency_record AS r SET state = $3::smallint, fence = r.fence + 1, status = $4::smallint,
+	partial = false, headers = $5::bytea, body = $6::bytea, expires_at = CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $7::bigint, purge_at = CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $8::bigint,
+	sweep_after = 0, sweep_from = CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $7::bigint
+WHERE r.id = $1 AND r.fence = $2 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))) AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)
+	AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $9::bigint AND $10::bigint AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
+
+-- name: sight
+WITH c AS MATERIALIZED (
+	SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now
+), there AS MATERIALIZED (
+	SELECT f.hash_version, f.command_hash, f.seen_at FROM public.idempotency_sighting f
+	WHERE f.id = $1::bytea AND f.purge_at > (SELECT c.now FROM c)
+), earlier AS MATERIALIZED (
+	SELECT (
+		SELECT e.id FROM public.idempotency_sighting e
+		WHERE e.scope = $2::bytea AND e.command_hash = $4::bytea
+			AND e.seen_at > (SELECT c.now FROM c) - $6::bigint
+			AND e.id <> $1::bytea AND (t.seen_at IS NULL OR e.seen_at < t.seen_at)
+		ORDER BY e.seen_at DESC LIMIT 1
+	) AS id FROM c LEFT JOIN there t ON true
+), held AS (
+	SELECT 1 FROM earlier WHERE $7::boolean AND earlier.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM there)
+), noted AS (
+	INSERT INTO public.idempotency_sighting AS s (id, scope, hash_version, command_hash, seen_at, purge_at)
+	SELECT $1::bytea, $2::bytea, $3::smallint, $4::bytea, c.now, c.now + $5::bigint
+	FROM c WHERE NOT EXISTS (SELECT 1 FROM there) AND NOT EXISTS (SELECT 1 FROM held)
+	ON CONFLICT (id) DO UPDATE SET hash_version = excluded.hash_version, command_hash = excluded.command_hash,
+		seen_at = excluded.seen_at, purge_at = excluded.purge_at
+	WHERE s.purge_at <= excluded.seen_at
+	RETURNING s.id
+)
+SELECT n.id IS NOT NULL OR EXISTS (SELECT 1 FROM held), t.hash_version, t.command_hash, e.id
+FROM earlier e LEFT JOIN there t ON true LEFT JOIN noted n ON true;
+
+-- name: stepAt
+SELECT answer.* FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding, s.result, s.derived
+FROM public.idempotency_step s WHERE s.record_id = $1 AND s.name = $2) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: stepsOf
+SELECT answer.* FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding, s.result, s.derived
+FROM public.idempotency_step s WHERE s.record_id = $1 ORDER BY s.started_at, s.name) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: sweep
+WITH RECURSIVE class (after) AS (
+	(SELECT r.sweep_after FROM public.idempotency_record r WHERE r.sweep_after >= 0
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
+	UNION ALL
+	SELECT (SELECT r.sweep_after FROM public.idempotency_record r
+		WHERE r.sweep_after >= 0 AND r.sweep_after < class.after
+		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
+	FROM class WHERE class.after IS NOT NULL
+), due AS MATERIALIZED (
+	SELECT d.* FROM class CROSS JOIN LATERAL (
+		SELECT r.tableoid AS part, r.ctid AS place, r.state IN (2, 4, 5) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS over,
+			r.state = 2 AND r.expires_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS expired
+		FROM public.idempotency_record r
+		WHERE r.sweep_after = class.after
+			AND r.sweep_from <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) - class.after * 1000000::bigint
+			AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) >= $2::bigint
+			AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) <= $3::bigint
+		ORDER BY r.sweep_from LIMIT $1 FOR UPDATE SKIP LOCKED
+	) d LIMIT $1
+), dropped AS (
+	DELETE FROM public.idempotency_record AS r USING due d
+	WHERE r.ctid = d.place AND r.tableoid = d.part AND d.over
+	RETURNING 'dropped' AS became, r.id, r.recovery = 2 AS stepped, CASE WHEN r.timed AND r.state <> 5 THEN r.realm END AS realm,
+		r.method || ' ' || r.route AS route
+), kept AS (
+	UPDATE public.idempotency_record AS r SET
+		state = CASE WHEN d.expired THEN 4 ELSE r.state END, headers = CASE WHEN NOT d.expired THEN r.headers END,
+		body = CASE WHEN NOT d.expired THEN r.body END, partial = r.partial AND NOT d.expired,
+		sweep_after = CASE WHEN r.state IN (2, 4, 5) THEN 0 END,
+		sweep_from = CASE WHEN r.state = 2 AND NOT d.expired THEN r.expires_at ELSE coalesce(r.purge_at, r.sweep_from) END
+	FROM due d WHERE r.ctid = d.place AND r.tableoid = d.part AND NOT d.over
+	RETURNING CASE WHEN d.expired THEN 'tombstone' ELSE '' END AS became, r.id, d.expired AND r.recovery = 2, NULL::bytea, ''
+), referred AS (
+	DELETE FROM public.idempotency_reference AS f
+	WHERE f.record_id = ANY (ARRAY(SELECT id FROM dropped UNION ALL SELECT id FROM kept WHERE became = 'tombstone'))
+)
+SELECT became, id, stepped, realm, route FROM dropped UNION ALL SELECT * FROM kept;
+
+-- name: takeOver
+WITH l AS MATERIALIZED (
+	SELECT pg_catalog.pg_try_advisory_xact_lock($22::bigint) AS lock
+), won AS (
+	UPDATE public.idempotency_record AS r SET scope = $2, realm = $11, owner = $3, fence = r.fence + 1, state = 1,
+		recovery = $4::smallint, method = $5, route = $6, hash_version = $7::smallint, command_hash = $8,
+		created_at = CASE WHEN r.state = 1 THEN r.created_at ELSE c.now END,
+		attempts = CASE WHEN r.state = 1 THEN r.attempts + 1 ELSE 1 END,
+		lease_until = c.now + $9::bigint,
+		deadline_at = c.now + $10::bigint,
+		expires_at = NULL, purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL,
+		traceparent = $23::text, timed = r.timed OR $17::boolean AND r.state <> 1,
+		sweep_from = CASE WHEN r.state = 1 THEN r.sweep_from ELSE c.now END,
+		sweep_after = CASE WHEN r.state <> 1 AND c.now > coalesce((SELECT CAST(p.value AS bigint)
+			FROM public.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
+			THEN $18::integer END
+	FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
+	WHERE r.id = $1 AND r.fence = $19::bigint
+		AND c.now >= $12::bigint
+		AND (r.state = 5 OR c.now <= $20::bigint)
+		AND (r.state = 1 OR $15::text = ''
+			OR $16::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM public.idempotency_setting f
+				WHERE f.name = $15::text), -1)
+			AND c.now >= $13::bigint
+			AND c.now <= $14::bigint)
+		AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+		AND CASE WHEN $21::boolean THEN
+			r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed
+		ELSE
+			r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)
+			AND $4::smallint = 2 AND r.hash_version = $7::smallint AND r.command_hash = $8::bytea
+		END
+		AND (SELECT l.lock FROM l)
+	RETURNING r.fence, r.attempts, r.created_at, c.now
+)
+SELECT l.lock, won.fence, won.attempts, won.created_at, won.now,
+	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END
+FROM l LEFT JOIN won ON true;
+
+-- name: tryLock
+SELECT answer.* FROM (SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint),
+	CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> '' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: waitLock
+SELECT pg_catalog.pg_advisory_xact_lock($1::bigint);
+
+-- name: whichDatabase
+SELECT answer.* FROM (SELECT CAST(CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) AS text) || ' ' || pg_catalog.current_setting('port') || ' ' || d.oid::text
+	FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: withoutJIT
+SELECT pg_catalog.set_config('jit', 'off', true) WHERE pg_catalog.current_setting('jit', true) = 'on';
+
+-- name: writers
+SELECT answer.* FROM (SELECT coalesce(pg_catalog.string_agg(l.virtualtransaction, ' '), '') FROM pg_catalog.pg_locks l
+WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted
+	AND l.relation = pg_catalog.to_regclass($1::text)
+	AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
+	AND l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);

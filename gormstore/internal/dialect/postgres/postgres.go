@@ -1,0 +1,55 @@
+// Package postgres is what PostgreSQL has of its own.
+package postgres
+
+import (
+	"database/sql"
+	"embed"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/auth19/idem/gormstore/internal/dialect"
+	"github.com/auth19/idem/gormstore/internal/sqltext"
+)
+
+//go:embed statements
+var statements embed.FS
+
+// Dialect is PostgreSQL.
+var Dialect = &dialect.Dialect{
+	Name: "postgres", Connections: 2, Text: sqltext.Postgres, Begin: "BEGIN",
+	Isolation: sql.LevelReadCommitted, Statements: statements, Finish: finish,
+}
+
+func finish(name dialect.Statement, text string) string {
+	if asks(name, text) {
+		return FromWriter(text)
+	}
+	return text
+}
+
+// FromWriter puts TakesWrites around a question.
+func FromWriter(question string) string {
+	return "SELECT answer.* FROM (" + question + ") AS answer\nWHERE " + TakesWrites
+}
+
+// asks reports whether any server could answer a statement: one that writes fails by itself where nothing may be written,
+// and a few of a claim return what the server says of itself. Others say nothing of the tables, and belong to a transaction
+// that writes.
+func asks(name dialect.Statement, text string) bool {
+	ofTransaction := []dialect.Statement{"begun", "asBegun", "readSettings", "setSettings", "waitLock", "withoutJIT"}
+	return !writes.MatchString(text) && !strings.Contains(text, readOnlySetting) && !slices.Contains(ofTransaction, name)
+}
+
+var writes = regexp.MustCompile(`\b(INSERT INTO|UPDATE|DELETE FROM)\b`)
+
+const (
+	readOnlySetting = "pg_catalog.current_setting('transaction_read_only')" // on in recovery, too
+	// NoWrites is in the error where TakesWrites fails.
+	NoWrites = "the server is a standby in recovery, or read-only: it takes no writes"
+)
+
+// TakesWrites is a condition that fails where nothing may be written, whatever a question would find. A standby that is
+// behind answers as well, without the steps, the intent or the marker that the primary has (F-8). It is judged once, before
+// the first row is read.
+const TakesWrites = "CAST(CASE " + readOnlySetting + " WHEN 'off' THEN 'true' ELSE '" + NoWrites + "' END AS boolean)"

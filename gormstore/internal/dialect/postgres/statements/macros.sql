@@ -1,0 +1,41 @@
+-- Times are microseconds since 1970. A double is exact enough for them until the year 2106.
+
+-- macro: now
+-- When the server got the statement. It stays the same in the statement, also behind a wait.
+CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)
+
+-- macro: transaction_now
+CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint)
+
+-- macro: server_started
+CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint)
+
+-- macro: server
+-- The backend, and when the server was started: NULL without a synchronous standby. See standby.go of package txn.
+pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN :server_started END
+
+-- macro: durably
+-- True. A statement that is a transaction by itself says it where its COMMIT decides whether a command runs again: COMMIT is
+-- then confirmed as if nobody had left synchronous_commit off on the connection.
+CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+
+-- macro: latest
+greatest(:it)
+
+-- macro: skip_locked
+FOR UPDATE SKIP LOCKED
+
+-- macro: for_update
+FOR UPDATE
+
+-- macro: this_database
+-- Tells databases of all servers apart, copies of each other included: a running server by its start and its port, and the
+-- database in it. It names no file, and needs no right.
+SELECT CAST(:server_started AS text) || ' ' || pg_catalog.current_setting('port') || ' ' || d.oid::text
+	FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()
+
+-- macro: ids
+-- Those in the JSON array :it.
+SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text(:it::json) j(id)

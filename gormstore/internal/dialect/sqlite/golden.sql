@@ -1,0 +1,645 @@
+-- Written by: go test ./gormstore/internal/dialect -update
+
+-- name: appendSettlement
+INSERT INTO main.idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence, before_state,
+	after_fence, after_state, after_status, undone)
+VALUES (?1, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
+
+-- name: beginIntent
+INSERT INTO main.idempotency_intent AS i
+	(intent, idempotency_key, hash_version, command_hash, planned_at, begun_at, begun_by)
+SELECT ?1, ?2, ?3, ?4, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CASE WHEN ?3 IS NOT NULL THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 END, ?5
+WHERE true AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?6 AND ?7
+ON CONFLICT (intent) DO UPDATE SET
+	hash_version = coalesce(i.hash_version, excluded.hash_version),
+	command_hash = coalesce(i.command_hash, excluded.command_hash),
+	begun_at = coalesce(i.begun_at, excluded.begun_at),
+	begun_by = CASE
+		WHEN excluded.begun_by IS NULL OR excluded.hash_version IS NULL AND excluded.idempotency_key <> i.idempotency_key THEN i.begun_by
+		WHEN i.begun_by IS NULL OR i.begun_by = excluded.begun_by THEN excluded.begun_by
+		ELSE substr(i.begun_by, 1, 0) END
+RETURNING intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL;
+
+-- name: bury
+UPDATE main.idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false,
+	sweep_after = 0, sweep_from = r.purge_at
+WHERE r.id = ?1;
+
+-- name: claimKey
+INSERT INTO main.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash,
+	created_at, lease_until, deadline_at, realm, timed, sweep_from, sweep_after, traceparent)
+SELECT ?1, ?2, ?3, 1, 1, ?4, ?5, ?6, ?7, ?8, c.now, c.now + ?9, c.now + ?10, ?11, ?17, c.now,
+	CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint) FROM main.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
+		THEN ?18 END, ?19
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c WHERE c.now >= ?12
+	AND (?15 = '' OR ?16 > coalesce((SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?15), -1)
+		AND c.now >= ?13 AND c.now <= ?14)
+ON CONFLICT (id) DO NOTHING;
+
+-- name: clock
+SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
+
+-- name: complete
+UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, headers = ?6, body = ?7,
+	expires_at = max(c.now, r.created_at) + ?8, purge_at = max(c.now, r.created_at) + ?9,
+	sweep_after = CASE WHEN r.sweep_after <= ?8 / 800000
+			AND max(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000 - ?8
+		THEN r.sweep_after ELSE 0 END,
+	sweep_from = CASE WHEN r.sweep_after <= ?8 / 800000
+			AND max(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000 - ?8
+		THEN r.sweep_from ELSE max(c.now, r.created_at) + ?8 END
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
+
+-- name: count
+WITH RECURSIVE c AS MATERIALIZED (
+	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
+), class (after) AS (
+	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
+	UNION ALL
+	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
+	FROM class WHERE class.after IS NOT NULL
+)
+SELECT (SELECT now FROM c), o.half_done, o.method, o.route, count(*),
+	count(*) FILTER (WHERE o.created_at <= (SELECT now FROM c) - 3600 * 1000000),
+	count(*) FILTER (WHERE o.created_at <= (SELECT now FROM c) - 24 * 3600 * 1000000), min(o.created_at)
+FROM (
+	SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at, r.id
+	FROM main.idempotency_record r
+	WHERE r.sweep_after IS NULL
+		AND r.realm >= ?2 AND r.realm <= ?3 AND (
+			?5 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c)))
+			OR (?6 OR ?7 AND r.deadline_at <= (SELECT now FROM c))
+				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c))
+		AND (?8 = '' OR r.method || ' ' || r.route = ?8) AND (length(?9) = 0 OR r.scope = ?9)
+		AND r.created_at >= ?10 AND r.created_at < ?11
+	UNION ALL
+	SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at, r.id
+	FROM class CROSS JOIN main.idempotency_record r
+	WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3) AND r.sweep_from > ?4
+		AND r.realm >= ?2 AND r.realm <= ?3 AND (
+			?5 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c)))
+			OR (?6 OR ?7 AND r.deadline_at <= (SELECT now FROM c))
+				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c))
+		AND (?8 = '' OR r.method || ' ' || r.route = ?8) AND (length(?9) = 0 OR r.scope = ?9)
+		AND r.created_at >= ?10 AND r.created_at < ?11
+	ORDER BY created_at, id LIMIT ?1
+) o
+GROUP BY o.half_done, o.method, o.route;
+
+-- name: countOpen
+SELECT count(*) FROM (
+	SELECT 1 FROM main.idempotency_record r WHERE r.scope = ?1 AND r.sweep_after IS NULL AND r.state IN (1, 3)
+		AND NOT (r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND r.deadline_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)
+	LIMIT ?2
+) o;
+
+-- name: doneIntent
+UPDATE main.idempotency_intent AS i SET ended_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, i.planned_at, coalesce(i.begun_at, 0))
+WHERE ?1 = (SELECT file FROM pragma_database_list WHERE name = 'main') AND i.intent = ?2 AND i.ended_at IS NULL
+	AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?3 AND ?4;
+
+-- name: drop
+DELETE FROM main.idempotency_record AS r WHERE r.id = ?1;
+
+-- name: dropReferences
+DELETE FROM main.idempotency_reference AS f WHERE f.record_id = ?1;
+
+-- name: dropSteps
+DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1;
+
+-- name: due
+WITH RECURSIVE c AS MATERIALIZED (
+	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
+), class (after) AS (
+	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
+	UNION ALL
+	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
+	FROM class WHERE class.after IS NOT NULL
+)
+SELECT CASE
+	WHEN r.state IN (2, 4, 5) AND r.purge_at <= c.now THEN 'dropped'
+	WHEN r.state = 2 AND r.expires_at <= c.now THEN 'tombstone'
+	ELSE '' END, r.id, r.recovery = 2, CASE WHEN r.timed AND r.state IN (2, 4) AND r.purge_at <= c.now THEN r.realm END,
+	r.method || ' ' || r.route
+FROM c CROSS JOIN class CROSS JOIN main.idempotency_record r
+WHERE r.sweep_after = class.after AND r.sweep_from <= c.now - class.after * 1000000
+	AND c.now >= ?2 AND c.now <= ?3
+LIMIT ?1;
+
+-- name: endIntent
+UPDATE main.idempotency_intent AS i SET ended_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, i.planned_at, coalesce(i.begun_at, 0))
+WHERE i.intent = ?1 AND i.ended_at IS NULL AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?2 AND ?3;
+
+-- name: erasable
+SELECT p.id, p.state, p.own, p.place = ?3
+FROM (
+	SELECT q.id, q.state, q.own, row_number() OVER (ORDER BY q.id) AS place
+	FROM (
+		SELECT r.id, r.state, r.scope = ?1 AND r.state <> 4 AS own
+		FROM main.idempotency_record r WHERE r.id > ?2 ORDER BY r.id LIMIT ?3
+	) q
+) p
+WHERE p.own OR p.place = ?3 ORDER BY p.id;
+
+-- name: erase
+UPDATE main.idempotency_record AS r SET state = CASE WHEN r.state = 2 THEN 4 ELSE r.state END, headers = NULL,
+	body = NULL, partial = false, expires_at = CASE WHEN r.expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 ELSE r.expires_at END
+WHERE r.id = ?1 AND r.scope = ?2 AND (r.state = 2
+	OR r.state = 5 AND (EXISTS (SELECT 1 FROM main.idempotency_step s WHERE s.record_id = ?1)
+		OR EXISTS (SELECT 1 FROM main.idempotency_reference f WHERE f.record_id = ?1)))
+	AND true;
+
+-- name: find
+SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.status, r.partial, r.answer_encoding, r.headers, r.body FROM main.idempotency_record r WHERE r.id = ?1;
+
+-- name: findFor
+SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.status, r.partial, r.answer_encoding,
+	CASE WHEN r.scope = ?2 OR r.realm BETWEEN ?3 AND ?4 THEN r.headers END,
+	CASE WHEN r.scope = ?2 OR r.realm BETWEEN ?3 AND ?4 THEN r.body END
+FROM main.idempotency_record r WHERE r.id = ?1;
+
+-- name: findIntent
+SELECT intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 FROM main.idempotency_intent i WHERE i.intent = ?1;
+
+-- name: forgetIntents
+DELETE FROM main.idempotency_intent AS i WHERE i.intent IN (
+	SELECT e.intent FROM main.idempotency_intent e
+	WHERE e.ended_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 - ?4 AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?2 AND ?3
+	ORDER BY e.ended_at LIMIT ?1 
+);
+
+-- name: forgetMessages
+DELETE FROM main.processed_message AS m WHERE (m.consumer_group, m.source, m.message_id) IN (
+	SELECT e.consumer_group, e.source, e.message_id FROM main.processed_message e
+	WHERE e.expires_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?2 AND ?3
+	ORDER BY e.expires_at LIMIT ?1 
+)
+RETURNING consumer_group, source, published_at;
+
+-- name: forgetSightings
+DELETE FROM main.idempotency_sighting AS s WHERE s.id IN (
+	SELECT e.id FROM main.idempotency_sighting e
+	WHERE e.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?2 AND ?3
+	ORDER BY e.purge_at LIMIT ?1 
+);
+
+-- name: forgetSteps
+DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1 AND EXISTS (
+	SELECT 1 FROM main.idempotency_record r WHERE r.id = ?1 AND r.fence = ?2
+		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
+			AND NOT r.timed));
+
+-- name: history
+SELECT s.settled_at, s.settled_by, s.reason, s.undone, s.before_fence, s.before_state, s.after_fence, s.after_state,
+	s.after_status, s.record_id, '', ''
+FROM main.idempotency_settlement s WHERE s.record_id = ?1 ORDER BY s.settled_at, s.after_fence;
+
+-- name: importRecord
+INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed,
+	sweep_after, sweep_from)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
+	?22, ?23)
+ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, owner = excluded.owner, fence = r.fence + 1,
+	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
+	hash_version = excluded.hash_version, command_hash = excluded.command_hash, created_at = excluded.created_at,
+	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, expires_at = excluded.expires_at,
+	purge_at = excluded.purge_at, status = excluded.status, partial = excluded.partial, answer_encoding = 1,
+	headers = excluded.headers, body = excluded.body, traceparent = '', timed = r.timed OR excluded.timed,
+	sweep_after = excluded.sweep_after, sweep_from = excluded.sweep_from
+WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
+	AND NOT r.timed
+RETURNING fence;
+
+-- name: keepFirst
+INSERT INTO main.idempotency_setting AS s (name, value) VALUES (?1, ?2)
+ON CONFLICT (name) DO NOTHING;
+
+-- name: keepFirstScoping
+INSERT INTO main.idempotency_setting AS s (name, value)
+SELECT ?1, ?2
+WHERE NOT EXISTS (SELECT 1 FROM main.idempotency_setting o WHERE o.name LIKE ?3)
+ON CONFLICT (name) DO NOTHING;
+
+-- name: keepOut
+INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, created_at, lease_until, deadline_at, purge_at, realm, sweep_after, sweep_from)
+SELECT ?1, ?4, ?2, ?7, 5, 3, '', '', 1, ?4, c.now, c.now, c.now, c.now + ?3, ?5, 0, c.now + ?3
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+WHERE ?6 IS NULL
+ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
+	purge_at = CASE WHEN r.state = 5 THEN excluded.purge_at ELSE r.purge_at END,
+	sweep_after = CASE WHEN r.state = 5 THEN 0 ELSE r.sweep_after END,
+	sweep_from = CASE WHEN r.state = 5 THEN excluded.sweep_from ELSE r.sweep_from END
+WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
+	AND NOT r.timed;
+
+-- name: keepSetting
+INSERT INTO main.idempotency_setting AS s (name, value) VALUES (?1, ?2)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: keyFloor
+SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
+	(SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?1);
+
+-- name: lastAnswered
+WITH RECURSIVE class (after) AS (
+	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
+	UNION ALL
+	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
+	FROM class WHERE class.after IS NOT NULL
+)
+SELECT (
+	SELECT a.id FROM (
+		SELECT r.id, r.sweep_from, r.state, r.status, r.partial, r.realm, r.method, r.route
+		FROM main.idempotency_record r WHERE r.sweep_after = class.after ORDER BY r.sweep_from DESC LIMIT 1000
+	) a
+	WHERE a.state = 2 AND a.status < 300 AND NOT a.partial AND a.method || ' ' || a.route = ?2
+		AND substr(a.realm, 1, length(?1)) = ?1
+	ORDER BY a.sweep_from DESC LIMIT 1
+) AS found
+FROM class WHERE class.after > 0 AND found IS NOT NULL
+ORDER BY (SELECT r.sweep_from FROM main.idempotency_record r WHERE r.id = found) DESC LIMIT 1;
+
+-- name: lastSettled
+SELECT s.settled_at, s.settled_by, s.reason, s.undone, s.before_fence, s.before_state, s.after_fence, s.after_state,
+	s.after_status, r.id, r.method, r.route
+FROM main.idempotency_settlement s CROSS JOIN main.idempotency_record r ON r.id = s.record_id
+WHERE substr(r.realm, 1, length(?1)) = ?1 AND (?2 = '' OR s.settled_by = ?2)
+ORDER BY s.settled_at DESC LIMIT ?3;
+
+-- name: list
+WITH RECURSIVE c AS MATERIALIZED (
+	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
+), class (after) AS (
+	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
+	UNION ALL
+	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
+	FROM class WHERE class.after IS NOT NULL
+)
+SELECT (SELECT now FROM c), 0, NULL,
+	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.status, r.partial, r.answer_encoding, r.headers, r.body
+FROM (
+	SELECT r.* FROM main.idempotency_record r
+	WHERE r.sweep_after IS NULL AND (r.created_at, r.id) > (?12, ?13)
+		AND r.realm >= ?2 AND r.realm <= ?3 AND (
+			?5 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c)))
+			OR (?6 OR ?7 AND r.deadline_at <= (SELECT now FROM c))
+				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c))
+		AND (?8 = '' OR r.method || ' ' || r.route = ?8) AND (length(?9) = 0 OR r.scope = ?9)
+		AND r.created_at >= ?10 AND r.created_at < ?11
+	UNION ALL
+	SELECT r.* FROM class CROSS JOIN main.idempotency_record r
+	WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3) AND r.sweep_from > ?4
+		AND (r.created_at, r.id) > (?12, ?13)
+		AND r.realm >= ?2 AND r.realm <= ?3 AND (
+			?5 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c)))
+			OR (?6 OR ?7 AND r.deadline_at <= (SELECT now FROM c))
+				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c))
+		AND (?8 = '' OR r.method || ' ' || r.route = ?8) AND (length(?9) = 0 OR r.scope = ?9)
+		AND r.created_at >= ?10 AND r.created_at < ?11
+) r
+ORDER BY r.created_at, r.id LIMIT ?1;
+
+-- name: lockSetting
+SELECT s.value FROM main.idempotency_setting s WHERE s.name = ?1 ;
+
+-- name: lookFirst
+SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
+	(SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?2), 0, NULL,
+	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.status, r.partial, r.answer_encoding, r.headers, r.body
+FROM (SELECT 1) AS one LEFT JOIN main.idempotency_record r ON r.id = ?1;
+
+-- name: loseAnswer
+INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
+SELECT ?1, ?2, ?3, ?4, 3, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, c.now, c.now + ?13, c.now, NULL
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c WHERE true
+ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner,
+	fence = CASE WHEN r.owner = excluded.owner THEN r.fence ELSE max(r.fence + 1, excluded.fence) END,
+	state = 3, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
+	hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
+	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
+	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
+	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
+	sweep_from = excluded.sweep_from, sweep_after = NULL
+WHERE r.owner = excluded.owner AND r.state = 3
+	OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed;
+
+-- name: loseMarker
+INSERT INTO main.processed_message AS m
+	(consumer_group, source, message_id, payload_hash, processed_at, published_at, expires_at)
+SELECT ?1, ?2, ?3, ?4, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, ?5, max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, coalesce(?5, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)) + ?6
+WHERE true
+ON CONFLICT (consumer_group, source, message_id) DO UPDATE SET payload_hash = excluded.payload_hash
+WHERE m.processed_at = ?7;
+
+-- name: mark
+INSERT INTO main.processed_message
+	(consumer_group, source, message_id, payload_hash, processed_at, published_at, expires_at)
+SELECT ?1, ?2, ?3, ?4, c.now, ?5, max(c.now, coalesce(?5, c.now)) + ?6
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+WHERE coalesce(?5, c.now) + ?6 > c.now AND c.now >= ?7 AND c.now <= ?8 AND NOT EXISTS (
+	SELECT 1 FROM main.processed_message_floor f WHERE f.consumer_group = ?1 AND f.source = ?2 AND f.published_at >= ?5
+)
+ON CONFLICT (consumer_group, source, message_id) DO NOTHING RETURNING processed_at;
+
+-- name: near
+SELECT r.id FROM main.idempotency_record r
+WHERE r.id >= ?1 AND r.id <= ?2 AND substr(r.id, 33 - length(?3), 32) = ?3 AND substr(r.realm, 1, length(?4)) = ?4
+ORDER BY r.id LIMIT ?5;
+
+-- name: noteSighting
+INSERT INTO main.idempotency_sighting AS s (id, scope, hash_version, command_hash, seen_at, purge_at)
+SELECT ?1, ?2, ?3, ?4, c.now, c.now + ?5
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+WHERE true
+ON CONFLICT (id) DO UPDATE SET hash_version = excluded.hash_version, command_hash = excluded.command_hash,
+	seen_at = excluded.seen_at, purge_at = excluded.purge_at
+WHERE s.purge_at <= excluded.seen_at;
+
+-- name: openSteps
+WITH RECURSIVE class (after) AS (
+	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
+	UNION ALL
+	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
+	FROM class WHERE class.after IS NOT NULL
+)
+SELECT o.id, coalesce(s.name, '')
+FROM (
+	SELECT r.id
+	FROM (
+		SELECT o.id, o.realm, o.state FROM main.idempotency_record o WHERE o.sweep_after IS NULL
+		UNION ALL
+		SELECT n.id, n.realm, n.state FROM class CROSS JOIN main.idempotency_record n
+		WHERE n.sweep_after = class.after AND class.after > 0 AND n.state IN (1, 3)
+			AND n.sweep_from > ?3
+	) r
+	WHERE r.state IN (1, 3) AND substr(r.realm, 1, length(?2)) = ?2
+	LIMIT ?1
+) o
+LEFT JOIN main.idempotency_step s ON s.record_id = o.id AND s.kind = 2;
+
+-- name: outrun
+UPDATE main.idempotency_record AS r SET fence = r.fence + 1
+WHERE r.id = ?1 AND r.fence = ?2 AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
+
+-- name: ownsRecord
+SELECT 1 FROM main.idempotency_record r WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
+
+-- name: park
+UPDATE main.idempotency_record AS r SET state = 3, sweep_after = NULL
+WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
+
+-- name: patrol
+WITH RECURSIVE class (after) AS (
+	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
+	UNION ALL
+	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
+	FROM class WHERE class.after IS NOT NULL
+)
+UPDATE main.idempotency_record AS r SET sweep_after = NULL
+WHERE r.id IN (
+	SELECT o.id FROM class CROSS JOIN main.idempotency_record o
+	WHERE o.sweep_after = class.after AND class.after > 0 AND o.state IN (1, 3) AND o.sweep_from > ?1 AND o.sweep_from <= ?2
+);
+
+-- name: patrolUpto
+WITH RECURSIVE class (after) AS (
+	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
+	UNION ALL
+	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
+	FROM class WHERE class.after IS NOT NULL
+)
+SELECT min(?2, coalesce(min(l.moment), ?2)) FROM (
+	SELECT (
+		SELECT r.sweep_from FROM main.idempotency_record r
+		WHERE r.sweep_after = class.after AND class.after > 0 AND r.sweep_from > ?1
+		ORDER BY r.sweep_from LIMIT 1 OFFSET ?3
+	) AS moment FROM class
+) l;
+
+-- name: patrolled
+SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
+	coalesce((SELECT CAST(p.value AS bigint) FROM main.idempotency_setting p WHERE p.name = 'patrol/limit'), 0),
+	coalesce((SELECT CAST(p.value AS bigint) FROM main.idempotency_setting p WHERE p.name = 'patrol/passed'), 0);
+
+-- name: payloadHash
+SELECT m.payload_hash FROM main.processed_message m
+WHERE m.consumer_group = ?1 AND m.source = ?2 AND m.message_id = ?3;
+
+-- name: pendingIntents
+SELECT intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 FROM main.idempotency_intent i
+WHERE i.ended_at IS NULL AND i.intent > ?1 ORDER BY i.intent LIMIT ?2;
+
+-- name: planIntent
+INSERT INTO main.idempotency_intent (intent, idempotency_key, planned_at)
+SELECT ?2, ?3, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 WHERE ?1 = (SELECT file FROM pragma_database_list WHERE name = 'main')
+ON CONFLICT (intent) DO NOTHING;
+
+-- name: putOff
+UPDATE main.idempotency_record AS r SET
+	sweep_after = CASE WHEN r.state IN (2, 4, 5) THEN 0 END,
+	sweep_from = CASE WHEN r.state = 2 THEN r.expires_at ELSE coalesce(r.purge_at, r.sweep_from) END
+WHERE r.id = ?1;
+
+-- name: putSteps
+INSERT INTO main.idempotency_step AS s (record_id, name, kind, state, fence, started_at, finished_at, result, derived)
+SELECT ?1, n.name, n.kind, n.state, n.fence, c.now + n.place, CASE WHEN n.state = 2 THEN c.now + n.place END, n.result, n.derived
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c,
+	(SELECT 0 AS place, ?2 AS fence, ?3 AS name, ?4 AS kind, ?5 AS state, ?6 AS result, ?7 AS derived
+		UNION ALL SELECT 1, ?8, ?9, ?10, ?11, ?12, ?13) AS n
+WHERE n.name IS NOT NULL
+ON CONFLICT (record_id, name) DO UPDATE SET state = max(s.state, excluded.state),
+	finished_at = CASE WHEN s.state = 2 THEN s.finished_at ELSE excluded.finished_at END,
+	result = CASE WHEN s.state = 2 THEN s.result ELSE excluded.result END,
+	derived = CASE WHEN s.state = 2 THEN s.derived ELSE excluded.derived END
+WHERE s.kind = excluded.kind AND s.fence = excluded.fence AND (s.state < 2 OR excluded.state = 2);
+
+-- name: raiseAgedFloors
+INSERT INTO main.idempotency_setting AS s (name, value)
+SELECT ?2 || substr(a.name, ?4 + 1), ?3
+FROM main.idempotency_setting a WHERE a.name LIKE ?1
+ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE CAST(s.value AS bigint) < CAST(excluded.value AS bigint);
+
+-- name: raiseFloor
+INSERT INTO main.processed_message_floor AS f (consumer_group, source, published_at) VALUES (?1, ?2, ?3)
+ON CONFLICT (consumer_group, source) DO UPDATE SET published_at = excluded.published_at
+WHERE f.published_at < excluded.published_at;
+
+-- name: raiseKeyFloor
+INSERT INTO main.idempotency_setting AS s (name, value)
+SELECT ?1, ?2 WHERE true
+ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE CAST(s.value AS bigint) < CAST(excluded.value AS bigint);
+
+-- name: raiseKeyFloors
+UPDATE main.idempotency_setting AS s SET value = ?2
+WHERE s.name LIKE ?1 AND CAST(s.value AS bigint) < CAST(?2 AS bigint);
+
+-- name: recordAnswer
+INSERT INTO main.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
+	expires_at, purge_at, sweep_from, sweep_after)
+SELECT ?1, ?2, ?3, ?4, 2, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, c.now, c.now, ?14, ?15, ?16, ?17, c.now + ?18,
+	c.now + ?19, c.now + ?18, 0
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c WHERE c.now >= ?13
+ON CONFLICT (id) DO NOTHING;
+
+-- name: recordOver
+INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
+	expires_at, purge_at, sweep_from, sweep_after)
+SELECT ?1, ?2, ?3, ?4, 2, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, c.now, c.now, ?14, ?15, ?16, ?17, c.now + ?18,
+	c.now + ?19, c.now + ?18, 0
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c WHERE c.now >= ?13
+ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
+	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
+	hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
+	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
+	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status,
+	partial = excluded.partial, answer_encoding = 1, headers = excluded.headers, body = excluded.body,
+	expires_at = excluded.expires_at, purge_at = excluded.purge_at, sweep_from = excluded.sweep_from, sweep_after = 0
+WHERE r.fence = ?20 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed);
+
+-- name: recordRunning
+INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
+SELECT ?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, 
+	CASE WHEN c.now BETWEEN ?15 AND ?16 THEN c.now + min(?13, ?14) END, c.now + ?14, c.now,
+	CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint) FROM main.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
+		THEN ?18 END
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c WHERE true
+ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
+	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
+	hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
+	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
+	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
+	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
+	sweep_from = excluded.sweep_from, sweep_after = excluded.sweep_after
+WHERE r.fence = ?17 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed)
+RETURNING 1, created_at;
+
+-- name: refer
+INSERT INTO main.idempotency_reference (record_id, name, value, realm, referred_at)
+SELECT ?1, ?2, ?3, ?4, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
+WHERE (?5 OR EXISTS (SELECT 1 FROM main.idempotency_record r WHERE r.id = ?1))
+	AND (SELECT count(*) FROM main.idempotency_reference o WHERE o.record_id = ?1) < ?6
+ON CONFLICT (record_id, name, value) DO NOTHING;
+
+-- name: referencesOf
+SELECT r.record_id, r.name, r.value FROM main.idempotency_reference r
+WHERE r.record_id IN (SELECT unhex(j.value) FROM json_each(?1) j) ORDER BY r.record_id, r.referred_at, r.name, r.value;
+
+-- name: referred
+SELECT r.record_id FROM main.idempotency_reference r
+WHERE r.value = ?1 AND substr(r.realm, 1, length(?2)) = ?2 ORDER BY r.referred_at DESC, r.record_id DESC LIMIT ?3;
+
+-- name: release
+UPDATE main.idempotency_record AS r SET state = 5, purge_at = c.now + ?4,
+	sweep_after = 0, sweep_from = c.now + ?4
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
+
+-- name: releaseOwner
+UPDATE main.idempotency_record AS r SET
+	state = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN 1 ELSE 5 END, fence = r.fence + 1,
+	owner = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN ?4 ELSE r.owner END, attempts = max(r.attempts - 1, 1),
+	lease_until = c.now, purge_at = c.now + ?3,
+	sweep_after = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN NULL ELSE 0 END, sweep_from = c.now + ?3
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+WHERE r.id = ?1 AND r.owner = ?2 AND r.state = 1;
+
+-- name: renew
+UPDATE main.idempotency_record AS r SET lease_until = CASE
+	WHEN c.now + ?4 < r.deadline_at THEN c.now + ?4
+	ELSE r.deadline_at END
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
+
+-- name: sealAnswer
+UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, headers = ?6, body = ?7,
+	expires_at = max(c.now, r.created_at) + ?8, purge_at = max(c.now, r.created_at) + ?9,
+	sweep_after = CASE WHEN r.sweep_after <= ?8 / 800000
+			AND max(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000 - ?8
+		THEN r.sweep_after ELSE 0 END,
+	sweep_from = CASE WHEN r.sweep_after <= ?8 / 800000
+			AND max(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000 - ?8
+		THEN r.sweep_from ELSE max(c.now, r.created_at) + ?8 END
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3)
+RETURNING 1, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
+
+-- name: sealRunning
+UPDATE main.idempotency_record AS r SET lease_until = CASE WHEN c.now BETWEEN ?5 AND ?6 THEN min(c.now + ?4, r.deadline_at) END
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1
+RETURNING 1, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
+
+-- name: setting
+SELECT s.value FROM main.idempotency_setting s WHERE s.name = ?1;
+
+-- name: settle
+UPDATE main.idempotency_record AS r SET state = ?3, fence = r.fence + 1, status = ?4,
+	partial = false, headers = ?5, body = ?6, expires_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?7, purge_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?8,
+	sweep_after = 0, sweep_from = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?7
+WHERE r.id = ?1 AND r.fence = ?2 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)) AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND r.deadline_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
+	AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?9 AND ?10 AND true;
+
+-- name: sight
+WITH c AS MATERIALIZED (
+	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
+), there AS MATERIALIZED (
+	SELECT f.hash_version, f.command_hash, f.seen_at FROM main.idempotency_sighting f
+	WHERE f.id = ?1 AND f.purge_at > (SELECT c.now FROM c)
+)
+SELECT t.hash_version IS NULL, t.hash_version, t.command_hash, (
+	SELECT e.id FROM main.idempotency_sighting e
+	WHERE e.scope = ?2 AND e.command_hash = ?4 AND e.seen_at > (SELECT c.now FROM c) - ?6
+		AND e.id <> ?1 AND (t.seen_at IS NULL OR e.seen_at < t.seen_at)
+	ORDER BY e.seen_at DESC LIMIT 1
+)
+FROM c LEFT JOIN there t ON true;
+
+-- name: stepAt
+SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding,
+	s.result, s.derived
+FROM main.idempotency_step s WHERE s.record_id = ?1 AND s.name = ?2;
+
+-- name: stepsOf
+SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding,
+	s.result, s.derived
+FROM main.idempotency_step s WHERE s.record_id = ?1 ORDER BY s.started_at, s.name;
+
+-- name: takeOver
+UPDATE main.idempotency_record AS r SET scope = ?2, realm = ?11, owner = ?3, fence = r.fence + 1, state = 1, recovery = ?4,
+	method = ?5, route = ?6, hash_version = ?7, command_hash = ?8,
+	created_at = CASE WHEN r.state = 1 THEN r.created_at ELSE c.now END,
+	attempts = CASE WHEN r.state = 1 THEN r.attempts + 1 ELSE 1 END,
+	lease_until = c.now + ?9, deadline_at = c.now + ?10, expires_at = NULL, purge_at = NULL, status = 0, partial = false,
+	answer_encoding = 1, headers = NULL, body = NULL, traceparent = ?22, timed = r.timed OR ?17 AND r.state <> 1,
+	sweep_from = CASE WHEN r.state = 1 THEN r.sweep_from ELSE c.now END,
+	sweep_after = CASE WHEN r.state <> 1
+		AND c.now > coalesce((SELECT CAST(p.value AS bigint) FROM main.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
+		THEN ?18 END
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+WHERE r.id = ?1 AND r.fence = ?19 AND c.now >= ?12 AND (r.state = 5 OR c.now <= ?20)
+	AND (r.state = 1 OR ?15 = ''
+		OR ?16 > coalesce((SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?15), -1)
+		AND c.now >= ?13 AND c.now <= ?14)
+	AND CASE WHEN ?21 THEN
+		r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= c.now AND NOT r.timed
+	ELSE
+		r.state = 1 AND r.recovery = 2 AND r.lease_until <= c.now AND ?4 = 2 AND r.hash_version = ?7 AND r.command_hash = ?8
+	END;
+
+-- name: whichDatabase
+SELECT file FROM pragma_database_list WHERE name = 'main';

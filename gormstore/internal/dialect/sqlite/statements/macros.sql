@@ -1,0 +1,26 @@
+-- Times are microseconds since 1970. SQLite's clock counts milliseconds.
+
+-- macro: now
+CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
+
+-- macro: server
+-- There is no backend to be named.
+0, NULL
+
+-- macro: durably
+true
+
+-- macro: latest
+max(:it)
+
+-- macro: skip_locked
+-- There is one writer.
+
+-- macro: for_update
+
+-- macro: this_database
+-- The path of the file; empty for a database in memory.
+SELECT file FROM pragma_database_list WHERE name = 'main'
+
+-- macro: ids
+SELECT unhex(j.value) FROM json_each(:it) j
