@@ -151,7 +151,7 @@ func (a *Attempt) Panicked(h http.Header) {
 	h[a.m.cfg.Header] = a.admission.echo
 	h[wire.HeaderResult] = resultUnknown
 	if a.steps != nil && reply.problem != CodeOutcomeUnknown && reply.problem != CodeStepsChanged {
-		h["Retry-After"] = []string{inSeconds(a.m.cfg.RetryAfter)}
+		h["Retry-After"] = []string{inSeconds(a.pauseAhead())}
 	}
 }
 

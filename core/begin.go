@@ -85,7 +85,7 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 		Realm: m.cfg.Scoping.realm(m.service, adm.principal), Method: r.Method, Route: adm.pattern,
 		Recovery: adm.route.Recovery, Hash: adm.hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
 		Retention: adm.route.Retention, Counted: m.countsOpen && adm.route.Recovery != Rollback, Lean: adm.route.Review == nil,
-		Traceparent: traceparent(r.Context(), m.tracer),
+		Traceparent: traceparent(r.Context(), m.tracer), Pause: adm.route.ResumePause,
 	}
 	if problem := m.checkScoping(r, adm.pattern); problem != nil {
 		m.observe(r.Context(), adm.refused(problem.Code))
@@ -250,8 +250,18 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *sto
 		}
 		return m.inFlight() // it became free after the claim: the next claim takes it
 	default:
-		return m.inFlight()
+		return m.inFlightUntil(&rec, adm.route.ResumePause)
 	}
+}
+
+// inFlightUntil is inFlight, for a repeat that has met a record. A Resume operation may rest between two attempts.
+func (m *Module) inFlightUntil(rec *Record, pause time.Duration) *Problem {
+	p := m.inFlight()
+	if rest := rec.NextAttempt(pause).Sub(rec.Now); rec.Recovery == Resume && rec.LeaseExpired() && rest > 0 {
+		p.Detail = "the last attempt has failed, and the operation waits for its next one; repeat then"
+		p.RetryAfter = max(p.RetryAfter, rest)
+	}
+	return p
 }
 
 // sends reports whether the request's command has the given hash, by the rules that that hash was made by (H-4). An

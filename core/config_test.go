@@ -132,7 +132,7 @@ func TestConfiguration(t *testing.T) {
 
 		own := core.Policy{Recovery: core.Park, Retention: 24 * time.Hour, Lease: 5 * time.Second, Deadline: 6 * time.Second,
 			Wait: time.Second, Tombstone: 25 * time.Hour, InvalidRetention: time.Hour, MaxBody: math.MaxInt64, MaxAnswer: 2,
-			KeyFormat: core.UUIDKey, CommandHeaders: []string{"X-Account"}, RekeyWindow: time.Hour, MaxAttempts: 3,
+			KeyFormat: core.UUIDKey, CommandHeaders: []string{"X-Account"}, RekeyWindow: time.Hour, MaxAttempts: 3, ResumePause: 5 * time.Second,
 			ResumeFor: time.Hour, KeyAge: 2 * time.Hour, Unwritten: core.UnwrittenEvent}
 		require.Equal(t, own, module.Declared()[3].Policy)
 		own.Retention, own.MaxBody, own.CommandHeaders = 48*time.Hour, 1, []string{}
@@ -242,6 +242,7 @@ func TestConfigurationErrors(t *testing.T) {
 		"deadline too long":    {policy(func(p P) { p.Deadline = 24*time.Hour + 1 }), []string{"Deadline: ", "between 1s and 24h"}},
 		"wait negative":        {policy(func(p P) { p.Wait = -1 }), []string{"Wait: -1ns"}},
 		"wait too long":        {policy(func(p P) { p.Wait = 10*time.Second + 1 }), []string{"Wait: ", "between 0 and 10s"}},
+		"no pause":             {policy(func(p P) { p.ResumePause = -1 }), []string{"ResumePause: -1ns is not between 1ms and 1h"}},
 		"no attempts":          {policy(func(p P) { p.MaxAttempts = -1 }), []string{"MaxAttempts: -1"}},
 		"endless attempts":     {policy(func(p P) { p.MaxAttempts = 1001 }), []string{"MaxAttempts: 1001"}},
 		"resumed for no time":  {policy(func(p P) { p.ResumeFor = time.Second }), []string{"ResumeFor: 1s"}},
@@ -310,8 +311,8 @@ func TestConfigurationErrors(t *testing.T) {
 		"age of any key":             {table(func(p P) { p.KeyAge = time.Hour }), []string{`Routes["POST /pay"]: KeyAge: only a timed key has an age`, "core.TimedKey"}},
 		"age of a UUID":              {table(func(p P) { p.KeyFormat, p.KeyAge = core.UUIDKey, time.Hour }), []string{`Routes["POST /pay"]: KeyAge: only`}},
 		"age of any key, no table":   {policy(func(p P) { p.KeyAge = time.Hour }), []string{`Policy: KeyAge: only a timed key has an age`}},
-		"attempts of Park":           {table(func(p P) { p.MaxAttempts = 5 }), []string{`Routes["POST /pay"]: MaxAttempts: only core.Resume tries again; leave it out`}},
-		"attempts of Park, no table": {policy(func(p P) { p.MaxAttempts = 5 }), []string{`Policy: MaxAttempts: only core.Resume`}},
+		"attempts of Park":           {table(func(p P) { p.MaxAttempts = 5 }), []string{`Routes["POST /pay"]: MaxAttempts, ResumePause: only core.Resume tries again; leave them out`}},
+		"attempts of Park, no table": {policy(func(p P) { p.MaxAttempts = 5 }), []string{`Policy: MaxAttempts, ResumePause: only core.Resume`}},
 		"IETF, no host at all":       {ietf("https:shop/", ""), []string{"is not an absolute URI"}},
 
 		"all at once": {core.Config{Store: memstore.New(), Header: "a b", SweepBatch: -1, ReplayHeaders: []string{"Date"},
@@ -344,7 +345,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, []core.DeclaredRoute{{Method: "POST", Pattern: "/pay", Policy: core.Policy{
 		Recovery: core.Park, Retention: 72 * time.Hour, Tombstone: 30 * 24 * time.Hour, InvalidRetention: 6 * time.Hour,
 		Lease: 30 * time.Second, Deadline: time.Minute, Wait: 0, MaxBody: 1 << 20, MaxAnswer: 1 << 20, KeyFormat: core.AnyKey,
-		KeyAge: 24 * time.Hour, RekeyWindow: 10 * time.Minute, MaxAttempts: 10, ResumeFor: 24 * time.Hour,
+		KeyAge: 24 * time.Hour, RekeyWindow: 10 * time.Minute, MaxAttempts: 200, ResumePause: 5 * time.Second, ResumeFor: 24 * time.Hour,
 		Unwritten: core.UnwrittenEvent,
 	}}}, module.Declared())
 	require.Equal(t, "Idempotency-Key", wire.HeaderKey)

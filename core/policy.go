@@ -76,9 +76,12 @@ type Policy struct {
 	// Wait is how long a repeat waits for the running attempt to get its answer: at most 10 s. Default 0: it does not wait
 	// (M-2). New refuses it with [IETF].
 	Wait time.Duration
+	// ResumePause is how long a Resume operation rests behind its third attempt, from the end of that attempt's lease: 1 ms to
+	// 1 h, default 5 s. It doubles with each further attempt, up to 10 min. A repeat inside a pause is in_flight.
+	ResumePause time.Duration
 	// MaxAttempts is how many attempts a Resume operation may have, those of repeats and of Run together: 1 to 1000, default
-	// 10. New refuses it on a route of another recovery. After the last one it is parked: it is unknown, and a reconciler or an
-	// operator settles it.
+	// 200, which the pauses leave to ResumeFor. New refuses it on a route of another recovery. After the last one it is parked:
+	// it is unknown, and a reconciler or an operator settles it.
 	MaxAttempts int
 	// ResumeFor is how long after its first attempt a Resume operation may be continued: 1 min to 30 days, default 24 h.
 	// After that the operation is parked, even if it had fewer attempts. Do not make it longer than the providers
@@ -193,6 +196,7 @@ func (p Policy) withDefaults(own Policy) Policy {
 	p.Lease = cmp.Or(p.Lease, own.Lease, store.DefaultLease)
 	p.Deadline = cmp.Or(p.Deadline, own.Deadline, store.DefaultDeadline)
 	p.Wait = cmp.Or(p.Wait, own.Wait)
+	p.ResumePause = cmp.Or(p.ResumePause, own.ResumePause, store.DefaultPause)
 	p.MaxAttempts = cmp.Or(p.MaxAttempts, own.MaxAttempts, store.DefaultMaxAttempts)
 	p.ResumeFor = cmp.Or(p.ResumeFor, own.ResumeFor, defaultResumeFor)
 	p.MaxBody = cmp.Or(p.MaxBody, own.MaxBody, store.DefaultMaxBody)
@@ -285,6 +289,9 @@ func (p Policy) check(method string, st Store) (errs []error) {
 	if p.MaxAttempts < 1 || p.MaxAttempts > store.MaxAttempts {
 		bad("MaxAttempts: %d is not between 1 and %d", p.MaxAttempts, store.MaxAttempts)
 	}
+	if p.ResumePause < time.Millisecond || p.ResumePause > time.Hour {
+		bad("ResumePause: %v is not between 1ms and 1h", p.ResumePause)
+	}
 	if p.ResumeFor < time.Minute || p.ResumeFor > maxResumeFor {
 		bad("ResumeFor: %v is not between 1m and %v", p.ResumeFor, maxResumeFor)
 	}
@@ -330,8 +337,8 @@ func (p Policy) unused(filled Policy) (errs []error) {
 	if p.KeyAge != 0 && filled.KeyFormat != TimedKey {
 		errs = append(errs, errors.New("KeyAge: only a timed key has an age; set KeyFormat to core.TimedKey, or leave KeyAge out"))
 	}
-	if p.MaxAttempts != 0 && (p.Recovery == Park || p.Recovery == Rollback) {
-		errs = append(errs, errors.New("MaxAttempts: only core.Resume tries again; leave it out"))
+	if (p.MaxAttempts != 0 || p.ResumePause != 0) && (p.Recovery == Park || p.Recovery == Rollback) {
+		errs = append(errs, errors.New("MaxAttempts, ResumePause: only core.Resume tries again; leave them out"))
 	}
 	if p.Unwritten != 0 && p.Recovery != Rollback && p.Recovery != 0 {
 		errs = append(errs, errors.New("Unwritten: only core.Rollback has one transaction; leave it out"))

@@ -177,7 +177,7 @@ var errCallUnfinished = errors.New("idem: the handler answered with a success, a
 func (a *Attempt) callUnfinished() *Reply {
 	p := a.m.withRetry(NewProblem(CodeCallUnfinished, "the handler answered with a success, and a call of it has not "+
 		"finished; nothing was recorded, and a repeat continues"))
-	p.unknown = true
+	p.unknown, p.RetryAfter = true, a.pauseAhead()
 	return a.refuse(p)
 }
 
@@ -187,13 +187,20 @@ func (a *Attempt) callUnfinished() *Reply {
 func (a *Attempt) notFinal() *Reply {
 	reply := a.capture.reply()
 	reply.result = resultUnknown
-	if reply.Status >= http.StatusInternalServerError && reply.Header["Retry-After"] == nil {
+	pause := a.pauseAhead()
+	if reply.Status >= http.StatusInternalServerError && (reply.Header["Retry-After"] == nil || pause > a.m.cfg.RetryAfter) {
 		if reply.Header == nil { // of an error that outer middleware renders
 			reply.Header = http.Header{}
 		}
-		reply.Header.Set("Retry-After", inSeconds(a.m.cfg.RetryAfter))
+		reply.Header.Set("Retry-After", inSeconds(pause))
 	}
 	return reply
+}
+
+// pauseAhead is when a repeat helps: after the pause that follows this attempt (X-10).
+func (a *Attempt) pauseAhead() time.Duration {
+	ended := store.Record{Attempts: a.attempts}
+	return max(a.m.cfg.RetryAfter, ended.NextAttempt(a.route.ResumePause).Sub(ended.LeaseUntil))
 }
 
 // yield ends the lease, so that the next repeat can continue at once, and returns the attempt's own reply. If the store

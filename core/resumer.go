@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -17,9 +16,8 @@ import (
 // steps. If it panics, or returns an error, a nil answer, a 5xx or a status that is none, Run tries the operation again
 // later. Its context ends with the deadline of the operation's route. If it hangs, only its own operation is blocked.
 //
-// Run looks for such operations every Config.SweepEvery. After the first attempt it does not pause. After the second it
-// pauses for Config.SweepEvery, and after each further attempt twice as long, up to 4 h, each time ± a fifth. The
-// attempts of repeats count, too. After Policy.MaxAttempts attempts, or Policy.ResumeFor, it parks the operation.
+// Run looks for such operations every Config.SweepEvery, and keeps to the pauses of Policy.ResumePause, as repeats do. After
+// Policy.ResumeFor, or Policy.MaxAttempts attempts, it parks the operation.
 type Resumer func(ctx context.Context, operation Record) (*Answer, error)
 
 // resume continues Resume operations whose attempt was lost, one after the other (X). It takes each operation over with a
@@ -63,10 +61,12 @@ func (m *Module) resume(ctx context.Context) {
 
 func (m *Module) resumeOne(ctx context.Context, rec Record, policy Policy) error {
 	spent, resume := policy.isSpent(&rec), m.resumerOf(rec.Method, rec.Route)
-	if !spent && (resume == nil || !m.isDue(rec)) {
+	if !spent && (resume == nil || rec.Now.Before(rec.NextAttempt(policy.ResumePause))) {
 		return nil // only a repeat continues it, or its pause is not over; or its route has another recovery now
 	}
-	policy.Recovery = Resume
+	if policy.Recovery = Resume; spent {
+		policy.ResumePause = 0 // it is parked, and not tried again
+	}
 	r, err := http.NewRequestWithContext(ctx, rec.Method, "/", http.NoBody)
 	if err != nil {
 		return err
@@ -126,24 +126,6 @@ func (m *Module) tellStrangers(ctx context.Context, strangers map[stranger]int) 
 	}
 }
 
-// maxPause is the longest pause between two attempts of a resumer.
-const maxPause = 4 * time.Hour
-
-// isDue reports whether the pause after an operation's last attempt is over. There is no pause after the first attempt.
-// After the second it is SweepEvery, and then twice as long each time, ± a fifth. It is computed from the row, which has
-// the end of the last attempt and the number of attempts. So it is the same for all instances, and after a restart.
-func (m *Module) isDue(rec Record) bool {
-	if rec.Attempts < 2 {
-		return true
-	}
-	pause := m.cfg.SweepEvery
-	for n := 2; n < rec.Attempts && pause < maxPause; n++ {
-		pause *= 2
-	}
-	pause = min(pause, maxPause)
-	return !rec.Now.Before(rec.LeaseUntil.Add(pause - pause/5 + rand.N(pause/5*2+1)))
-}
-
 // takeOver claims the record as a repeat of its command does. It returns neither an attempt nor an error if another claim
 // was quicker.
 func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt, error) {
@@ -151,6 +133,7 @@ func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt
 		ID: rec.ID, Owner: newOwner(), Scope: rec.Scope, Realm: rec.Realm, Method: rec.Method, Route: rec.Route,
 		Recovery: Resume, Hash: rec.Hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
 		Retention: adm.route.Retention, Counted: m.countsOpen, Traceparent: traceparent(r.Context(), m.tracer),
+		Pause: adm.route.ResumePause,
 	}
 	// If the key was freed in between, this claim must not win: the client was told that nothing was applied.
 	claim.Key = store.KeyTime{Made: time.UnixMilli(0), Timed: rec.Timed, Valid: never}

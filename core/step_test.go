@@ -375,7 +375,7 @@ func TestChangedStepsAreRefused(t *testing.T) {
 	}
 	for name, changed := range changes {
 		for _, swallows := range []bool{false, true} {
-			t.Run(name, func(t *testing.T) {
+			inBubble(t, name, func(t *testing.T) {
 				s := take{fail: "book"}
 				names := before
 				a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
@@ -399,6 +399,7 @@ func TestChangedStepsAreRefused(t *testing.T) {
 				require.Subset(t, before, s.ran, "no new step runs before those that were there")
 
 				names = before
+				time.Sleep(store.DefaultPause)
 				require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code, "the old steps again go on")
 				require.Equal(t, "book", s.ran[len(s.ran)-1])
 				require.Equal(t, before, slices.Compact(s.ran), "and no finished step runs again")
@@ -558,7 +559,7 @@ func TestStepsOfTheNextAttempt(t *testing.T) {
 	})
 	// An attempt that fails before it has come as far as the one before has not changed its steps; and one that comes
 	// further has neither.
-	t.Run("attempts of different length", func(t *testing.T) {
+	inBubble(t, "attempts of different length", func(t *testing.T) {
 		var s take
 		stop := 3
 		a := newFlowApp(t, nil, func(ctx context.Context) (int, error) {
@@ -575,6 +576,7 @@ func TestStepsOfTheNextAttempt(t *testing.T) {
 			require.Equal(t, http.StatusInternalServerError, w.Code)
 			require.Contains(t, w.Body.String(), errProvider.Error())
 		}
+		time.Sleep(store.DefaultPause)
 		stop = 4
 		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 		require.Equal(t, []string{"1", "2", "3", "4"}, s.ran)

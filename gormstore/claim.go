@@ -256,7 +256,7 @@ func takeable(rec store.Record, c store.Claim) bool {
 
 // isResumable reports whether the claim may continue the operation of a record.
 func isResumable(rec store.Record, c store.Claim) bool {
-	return rec.Stored == store.Running && rec.Recovery == store.Resume && rec.LeaseExpired() &&
+	return rec.Stored == store.Running && rec.Recovery == store.Resume && !rec.Now.Before(rec.NextAttempt(c.Pause)) &&
 		c.Recovery == store.Resume && rec.Hash == c.Hash
 }
 

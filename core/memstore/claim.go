@@ -91,6 +91,6 @@ func (e *entry) lead(c *store.Claim, now time.Time) {
 // canTakeOver reports whether c may continue after the row's last attempt: that attempt has ended, both are Resume, and
 // both run the same command.
 func (e *entry) canTakeOver(c *store.Claim, now time.Time) bool {
-	return e.Stored == store.Running && !now.Before(e.LeaseUntil) &&
+	return e.Stored == store.Running && !now.Before(e.NextAttempt(c.Pause)) &&
 		e.Recovery == store.Resume && c.Recovery == store.Resume && e.Hash == c.Hash
 }

@@ -68,6 +68,9 @@ type Claim struct {
 
 	// Traceparent is the trace of the attempt, as a core.Tracer returns it, or "". It is kept with the record.
 	Traceparent string
+
+	// Pause: a Resume operation is not taken over before its Record.NextAttempt with this pause.
+	Pause time.Duration
 }
 
 // Trusts reports whether a key without a record, or with a freed one, may be claimed while the store's clock shows now
@@ -97,8 +100,8 @@ type Claimed struct {
 // A ticket is current while its record exists, has the same owner and fence, and is stored as running.
 type Store interface {
 	// Claim decides atomically who runs a command (M-6). It wins in three cases: there is no record; the record's state is
-	// Free; or the record is a Resume attempt whose lease has run out, c is Resume too, and its Hash equals c.Hash. The
-	// fence of a key rises with every attempt, even if the key was free in between (see Sweep). Claim never waits for a
+	// Free; or the record is a Resume attempt whose lease has run out and whose c.Pause is over, c is Resume too, and its Hash
+	// equals c.Hash. The fence of a key rises with every attempt, even if the key was free in between (see Sweep). Claim never waits for a
 	// running attempt. A claim that loses does not change the record. A claim that wins gives the record its own
 	// Traceparent, because its attempt will answer.
 	//
