@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -411,4 +412,48 @@ func TestTransports(t *testing.T) {
 		_, err := client.Post(url, "application/json", strings.NewReader("{}"))
 		require.ErrorIs(t, err, intents.ErrNoIntent)
 	})
+}
+
+// The provider behind a service is away for 20 s, or for 6 h. The client with its defaults ends in time, knows that nothing is
+// certain, and keeps the intent: the next Do of it gets the answer, and nothing is charged twice.
+//
+// CONTRACT X-10, C-4
+func TestAProvidersOutage(t *testing.T) {
+	for _, away := range []time.Duration{20 * time.Second, 6 * time.Hour} {
+		var charged atomic.Int64
+		var back time.Time
+		b := newBank(t, core.Config{Policy: core.Policy{Recovery: core.Resume}}, func(w http.ResponseWriter, r *http.Request) {
+			err := core.CallDo(r.Context(), "charge", func(context.Context, core.DerivedKey) error {
+				if time.Now().Before(back) {
+					return errors.New("the provider is away")
+				}
+				charged.Add(1)
+				return nil
+			}, core.Dedup(23*time.Hour))
+			if err != nil {
+				w.WriteHeader(http.StatusBadGateway)
+			}
+		})
+		inBubble(t, away.String(), func(t *testing.T) {
+			back = time.Now().Add(away)
+			client := newClient(t, idemclient.Config{Journal: intents.NewMemoryJournal(),
+				Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+					w := httptest.NewRecorder()
+					b.Config.Handler.ServeHTTP(w, r)
+					return w.Result(), nil
+				})})
+			begun := time.Now()
+			res, err := client.Do(t.Context(), "order-7", payment(t, "http://bank/v1/payments"))
+			if err != nil {
+				e := failed(t)(res, err)
+				require.True(t, e.Uncertain)
+				require.Less(t, time.Since(begun), 6*time.Minute)
+				time.Sleep(time.Until(back.Add(10 * time.Minute))) // the longest pause
+				res, err = client.Do(t.Context(), "order-7", payment(t, "http://bank/v1/payments"))
+			}
+			succeeded(t)(res, err)
+			require.Equal(t, int64(1), charged.Load())
+			require.Len(t, slices.Compact(b.keys()), 1)
+		})
+	}
 }
