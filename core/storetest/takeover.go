@@ -12,6 +12,7 @@ var takeoverChecks = []check{
 	{"TakeOver/Resume", resumeIsTakenOver},
 	{"TakeOver/OneOfManyWins", oneOfManyTakesOver},
 	{"TakeOver/Refused", takeOverRefused},
+	{"TakeOver/Pause", takeOverRests},
 }
 
 // CONTRACT X-2, M-6
@@ -49,6 +50,30 @@ func resumeIsTakenOver(t *testing.T, s *fixture) {
 	s.requireStale(t, store.Ticket{ID: c.ID, Owner: first.Owner, Fence: third.Fence}) // a fence alone is no proof
 	s.complete(t, third, "third")
 	requireAnswer(t, answerOf("third"), s.lose(t, repeat(c)).Answer)
+}
+
+// Behind the third attempt a pause begins with the end of its lease.
+//
+// CONTRACT X-10
+func takeOverRests(t *testing.T, s *fixture) {
+	const pause = 4 * lease
+	c, _ := s.won(t, store.Resume)
+	next := func() store.Claim {
+		again := repeat(c)
+		again.Pause = pause
+		return again
+	}
+	for range 2 {
+		s.Advance(t, 2*lease)
+		s.win(t, next())
+	}
+	s.Advance(t, 3*lease)
+	rec := s.lose(t, next())
+	require.True(t, rec.LeaseExpired())
+	require.Equal(t, rec.LeaseUntil.Add(pause), rec.NextAttempt(pause))
+	require.Equal(t, rec.LeaseUntil, rec.NextAttempt(0))
+	s.Advance(t, 3*lease)
+	require.Equal(t, 4, s.win(t, next()).Attempts)
 }
 
 // requireStale tries every write with a ticket that is not current. The caller checks that nothing has changed.
