@@ -217,9 +217,9 @@ func (r Record) HalfDone() bool {
 	return r.Stored == Running && r.Recovery == Resume && r.LeaseExpired() && !r.Now.Before(r.Deadline)
 }
 
-// NextAttempt is from when on a Resume operation may be continued: from the end of its last attempt's lease, and a pause. There
-// is none behind the first two attempts; behind the third it is pause, and then twice as long each time, up to MaxPause, or
-// pause if that is longer.
+// NextAttempt is from when on a Resume operation may be continued: from the end of its last attempt's lease, and a pause.
+// There is none behind the first two attempts; behind the third it is pause, and then twice as long each time, up to
+// MaxPause, or pause if that is longer.
 func (r Record) NextAttempt(pause time.Duration) time.Time {
 	if r.Attempts < 3 {
 		return r.LeaseUntil

@@ -100,21 +100,21 @@ type Claimed struct {
 // A ticket is current while its record exists, has the same owner and fence, and is stored as running.
 type Store interface {
 	// Claim decides atomically who runs a command (M-6). It wins in three cases: there is no record; the record's state is
-	// Free; or the record is a Resume attempt whose lease has run out and whose c.Pause is over, c is Resume too, and its Hash
-	// equals c.Hash. The fence of a key rises with every attempt, even if the key was free in between (see Sweep). Claim never waits for a
-	// running attempt. A claim that loses does not change the record. A claim that wins gives the record its own
-	// Traceparent, because its attempt will answer.
+	// Free; or the record is a Resume attempt whose lease has run out and whose c.Pause is over, c is Resume too, and its
+	// Hash equals c.Hash. The fence of a key rises with every attempt, even if the key was free in between (see Sweep).
+	// Claim never waits for a running attempt. A claim that loses does not change the record. A claim that wins gives the
+	// record its own Traceparent, because its attempt will answer.
 	//
 	// While the store's clock is outside of c.Window, every lease and retention counts as not over yet, and the claim is
 	// decided by that. If c does not trust the clock (see Claim.Trusts), a claim without a record, or with a freed one, is
 	// ErrClock (T-5).
 	//
-	// On a store with Settings, a claim that would win is KeyRefused in two cases: c.Key does not allow it by the store's clock
-	// and floor at the moment of the claim, or the record is Spent. A claim that continues a Resume operation is not judged
-	// (T-6).
+	// On a store with Settings, a claim that would win is KeyRefused in two cases: c.Key does not allow it by the store's
+	// clock and floor at the moment of the claim, or the record is Spent. A claim that continues a Resume operation is not
+	// judged (T-6).
 	//
-	// Claim commits the record at once, whatever its recovery. After any error other than ErrFull, ErrCrowded and ErrClock, the
-	// claim may have been stored nevertheless: the caller calls Release with fence 0.
+	// Claim commits the record at once, whatever its recovery. After any error other than ErrFull, ErrCrowded and ErrClock,
+	// the claim may have been stored nevertheless: the caller calls Release with fence 0.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 
 	// Renew sets the end of the lease to now plus lease, but not later than the attempt's deadline. ErrStale if t is not
