@@ -57,7 +57,7 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 			continue
 		}
 		name, table := stmt.Table, stmt.Table
-		if d == txn.Postgres { // as an identifier in SQL, for to_regclass
+		if d.TableIsSQL {
 			table = stmt.Quote(table)
 			if stmt.TableExpr != nil {
 				name, table = stmt.TableExpr.SQL, stmt.TableExpr.SQL
@@ -90,52 +90,17 @@ func AuditPgx(pool *pgxpool.Pool) error {
 	return nil
 }
 
-// uniqueIndexes lists the UNIQUE indexes of a table, each as one text: the flaws, a colon, the columns. A question mark
-// follows the name of a column that may be NULL. An exclamation mark and a reason follow the name of a column whose
-// value may be another one in each attempt.
-var uniqueIndexes = map[*txn.Dialect]string{
-	txn.Postgres: `SELECT concat_ws(' ', CASE WHEN NOT i.indisvalid THEN 'invalid' END,
-		CASE WHEN i.indpred IS NOT NULL THEN 'partial' END, CASE WHEN NOT i.indimmediate THEN 'deferrable' END,
-		CASE WHEN i.indexprs IS NOT NULL THEN 'over-expressions' END) || ':' ||
-	COALESCE((SELECT string_agg(a.attname || CASE WHEN a.attnotnull THEN '' ELSE '?' END ||
-			CASE WHEN a.attgenerated <> '' THEN '!is generated' WHEN a.attidentity <> '' THEN '!comes from a sequence'
-			WHEN a.atthasdef OR t.typdefault IS NOT NULL THEN '!has a default'
-			WHEN t.typcategory IN ('D', 'T') THEN '!is a time' ELSE '' END, ',')
-		FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-		WHERE a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])), '')
-FROM pg_index i WHERE i.indrelid = to_regclass($1) AND i.indisunique`,
-	txn.SQLite: `SELECT CASE WHEN l.partial THEN 'partial'
-		WHEN EXISTS (SELECT 1 FROM pragma_index_info(l.name) x WHERE x.name IS NULL) THEN 'over-expressions'
-		ELSE '' END || ':' ||
-	COALESCE((SELECT group_concat(x.name || CASE WHEN t."notnull" THEN '' ELSE '?' END ||
-			CASE WHEN t.hidden IN (2, 3) THEN '!is generated' WHEN t.dflt_value IS NOT NULL THEN '!has a default'
-			WHEN t.type LIKE '%date%' OR t.type LIKE '%time%' THEN '!is a time'
-			WHEN t.pk AND upper(t.type) = 'INTEGER' AND (SELECT max(k.pk) FROM pragma_table_xinfo(?1) k) = 1
-				THEN '!comes from a sequence' ELSE '' END, ',')
-		FROM pragma_index_info(l.name) x JOIN pragma_table_xinfo(?1) t ON t.name = x.name), '')
-FROM pragma_index_list(?1) l WHERE l."unique"`,
-}
-
 // findEffects tells [CreateOnce] of triggers, which no model shows. It writes to db's Logger what CreateOnce cannot undo.
 func findEffects(ctx context.Context, db *gorm.DB, look txn.Inspector, table string, model *gorm.Statement) error {
 	if model.Schema.BeforeCreate || model.Schema.BeforeSave {
 		db.Logger.Warn(ctx, "idem: gormstore.Audit: "+model.Schema.Name+" has BeforeCreate or BeforeSave. Where "+
 			"gormstore.CreateOnce finds the row, what they did outside of the database (a mail, a call) is not undone")
 	}
-	triggers, err := look.Texts(ctx, earlyTriggers[look.Statements.Dialect], table)
+	triggers, err := look.Texts(ctx, look.Statements.Dialect.EarlyTriggers, table)
 	if guard, ok := db.Plugins[guardName].(*writeGuard); ok && len(triggers) > 0 {
 		guard.early.Store(model.Table, true)
 	}
 	return err
-}
-
-// earlyTriggers lists the triggers of a table that run at an INSERT, also where ON CONFLICT DO NOTHING inserts no row.
-// SQLite has only their text, so each one of an INSERT counts.
-var earlyTriggers = map[*txn.Dialect]string{
-	txn.Postgres: `SELECT tgname FROM pg_trigger WHERE tgrelid = to_regclass($1) AND NOT tgisinternal
-	AND tgtype & 4 <> 0 AND tgtype & 3 <> 1`, // INSERT; not AFTER, FOR EACH ROW
-	txn.SQLite: `SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE
-	AND sql LIKE '%INSERT%'`,
 }
 
 // secondLine checks the columns of Once, and the UNIQUE index, of the money table of a model.
@@ -154,7 +119,7 @@ func secondLine(ctx context.Context, look txn.Inspector, table string, model *sc
 				"rows: %s", column, backfill)
 		}
 	}
-	indexes, err := look.Texts(ctx, uniqueIndexes[look.Statements.Dialect], table)
+	indexes, err := look.Texts(ctx, look.Statements.Dialect.UniqueIndexes, table)
 	if err != nil {
 		return err
 	}
@@ -182,7 +147,7 @@ type uniqueIndex struct {
 	flaw    string // why it does not keep a second attempt from booking again; "" if it does
 }
 
-// readIndex reads a text of uniqueIndexes.
+// readIndex reads a text of UniqueIndexes.
 func readIndex(text string, model *schema.Schema) (index uniqueIndex) {
 	kind, columns, _ := strings.Cut(text, ":")
 	if kind != "" {
@@ -213,7 +178,7 @@ func readIndex(text string, model *schema.Schema) (index uniqueIndex) {
 	return index
 }
 
-// hasDefault is a reason in uniqueIndexes.
+// hasDefault is a reason in UniqueIndexes.
 const hasDefault = "has a default"
 
 // setByGORM tells why the value of a model's field may be another one in each attempt; "" if it does not.

@@ -132,8 +132,8 @@ func CreateOnce[T any, P interface {
 	}
 	var existing T
 	there := tx.Set(onSource, true).Unscoped().Where(where) // a row that is soft-deleted counts too
-	if tx.Name() == txn.Postgres.Name {
-		there = there.Where(txn.TakesWrites) // in Park it may go over another connection than the INSERT
+	if d, err := txn.DialectOf(tx.Name()); err == nil && d.TakesWrites != "" {
+		there = there.Where(d.TakesWrites) // in Park it may go over another connection than the INSERT
 	}
 	err = there.Take(&existing).Error
 	switch {

@@ -196,9 +196,9 @@ func (a *attempt) toSeal(ctx context.Context, e *segment) (*txn.Tx, error) {
 // says something about the command. It takes the key in this process; the database judges in the last statement.
 func (a *attempt) reopen() error {
 	switch d := a.store.db.Dialect; {
-	case !txn.IsOfDatabase(d, a.refused):
+	case d.Class(a.refused) == "":
 		return a.refused
-	case !txn.IsOfCommand(d, a.refused):
+	case !d.OfCommand(a.refused):
 		return fmt.Errorf("%w: %w: %w", store.ErrRetryable, txn.ErrDistress, a.refused)
 	}
 	if !a.store.db.File.Reserve(a.claim.ID, a.claim.Owner) {

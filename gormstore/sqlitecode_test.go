@@ -34,14 +34,14 @@ func TestCodeOfSQLite(t *testing.T) {
 	t.Parallel()
 	const unique, missing = 2067, 1 // SQLITE_CONSTRAINT_UNIQUE, SQLITE_ERROR
 	for _, err := range []error{&withMethod{19}, &withInt{unique}, withField{unique}, &withField{19}, bareCode(unique)} {
-		require.True(t, txn.IsOfCommand(txn.SQLite, fmt.Errorf("insert: %w", err)), "%#v", err)
-		require.True(t, txn.IsOfDatabase(txn.SQLite, err))
+		require.True(t, txn.SQLite.OfCommand(fmt.Errorf("insert: %w", err)), "%#v", err)
+		require.NotEmpty(t, txn.SQLite.Class(err))
 	}
 	for _, err := range []error{&withMethod{missing}, &withInt{missing}, withField{missing}, bareCode(missing)} {
-		require.False(t, txn.IsOfCommand(txn.SQLite, err), "%#v", err)
-		require.True(t, txn.IsOfDatabase(txn.SQLite, err))
+		require.False(t, txn.SQLite.OfCommand(err), "%#v", err)
+		require.NotEmpty(t, txn.SQLite.Class(err))
 	}
 	for _, err := range []error{errors.New("an argument cannot be converted"), &withoutCode{19}} {
-		require.False(t, txn.IsOfDatabase(txn.SQLite, err), "%#v", err)
+		require.Empty(t, txn.SQLite.Class(err), "%#v", err)
 	}
 }

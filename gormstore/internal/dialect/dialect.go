@@ -21,6 +21,25 @@ type Dialect struct {
 	// Isolation is that of the library's own transactions: what such a transaction reads after it has got a lock must be as new
 	// as the lock.
 	Isolation sql.IsolationLevel
+	// Aborts says that a statement that fails aborts its transaction.
+	Aborts bool
+	// Class names an error of the database without its text, which may quote values; "" for any other error.
+	Class func(err error) string
+	// OfCommand reports that an error of the database says something about the command: a value, a constraint.
+	OfCommand func(err error) bool
+
+	// TakesWrites is a condition that fails where nothing may be written, whatever a question would find; "": every server
+	// takes writes.
+	TakesWrites string
+	// UniqueIndexes lists the UNIQUE indexes of a table, each as one text: the flaws, a colon, the columns. A question mark
+	// follows the name of a column that may be NULL. An exclamation mark and a reason follow the name of a column whose value
+	// may be another one in each attempt.
+	UniqueIndexes string
+	// EarlyTriggers lists the triggers of a table that run at an INSERT, also where ON CONFLICT DO NOTHING inserts no row.
+	EarlyTriggers string
+	// TableIsSQL says that these two take the table as an identifier in SQL, quoted.
+	TableIsSQL bool
+
 	// Statements are files with statements and macros that add to the common ones, or replace those of the same name.
 	Statements fs.FS
 	// Finish makes the last changes to a statement.

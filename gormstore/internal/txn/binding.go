@@ -34,7 +34,7 @@ func (t *Tx) MarkWrote() { t.Conn.wrote.Store(true) }
 func (t *Tx) FailedWith() string {
 	t.Conn.stateMu.Lock()
 	defer t.Conn.stateMu.Unlock()
-	return className(t.DB.Dialect, t.Conn.failures.standing)
+	return t.DB.Dialect.Class(t.Conn.failures.standing)
 }
 
 // Bind implements [store.Tx].

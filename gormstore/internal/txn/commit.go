@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/dialect/sqlite"
 )
 
 // commit sends the last message, and waits for its end as long as ctx allows. A message that takes longer continues, because
@@ -120,7 +121,7 @@ const noLease = "NOT NULL constraint failed: idempotency_record.lease_until"
 // isOtherTx reports that the proof has failed that the transaction is the one that was begun.
 func isOtherTx(err error) bool {
 	const sqliteError = 1 // "no such savepoint"
-	return SQLState(err) == otherTx || SQLState(err) == "" && sqliteCode(err) == sqliteError
+	return SQLState(err) == otherTx || SQLState(err) == "" && sqlite.Code(err) == sqliteError
 }
 
 // because returns what has aborted the transaction in place of 25P02, which tells nothing. If that alone would not be a
@@ -168,7 +169,7 @@ func (t *Tx) readBack(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
 	case committed:
 		return nil
-	case t.DB.Dialect == SQLite && IsOfCommand(SQLite, err): // a constraint that is checked at COMMIT
+	case t.DB.Dialect == SQLite && SQLite.OfCommand(err): // a constraint that is checked at COMMIT
 		return fmt.Errorf("%w: %w", store.ErrAborted, err)
 	default:
 		return fmt.Errorf("%w: %w", store.ErrRetryable, err)

@@ -20,15 +20,7 @@ import (
 const lockNotAvailable = "55P03"
 
 // SQLState returns the SQLSTATE of an error from PostgreSQL, "" for any other error.
-func SQLState(err error) string {
-	if e, ok := errors.AsType[interface {
-		error
-		SQLState() string
-	}](err); ok {
-		return e.SQLState()
-	}
-	return ""
-}
+func SQLState(err error) string { return postgres.SQLState(err) }
 
 // IsConflict reports a failure that another try of the same transaction may not have: serialization, deadlock.
 func IsConflict(err error) bool { return strings.HasPrefix(SQLState(err), "40") }

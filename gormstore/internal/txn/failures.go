@@ -2,13 +2,11 @@ package txn
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/dialect/sqlite"
 )
 
 // failures are what a handler's statements have failed with. A handler may swallow the error that decides how its attempt
@@ -25,7 +23,7 @@ func (f *failures) note(d *Dialect, err error) {
 	if err == nil {
 		return
 	}
-	if IsOfDatabase(d, err) {
+	if d.Class(err) != "" {
 		f.standing = cmp.Or(f.standing, err)
 	}
 	if isRetryable(err) && (f.retryable == nil || IsConflict(err) && !IsConflict(f.retryable)) {
@@ -59,12 +57,12 @@ var ErrDistress = errors.New("idem: gormstore: a statement has failed with an er
 // a table that was changed, a missing right. A handler that answers 404 to any error of First would otherwise have that
 // answer recorded. Errors about values, constraints and those that an app's function raises (22, 23, P0) are the command's.
 //
-// On SQLite a failed statement does not abort the transaction: a success after it is the handler's decision.
+// Where a failed statement does not abort the transaction, a success after it is the handler's decision.
 func (c *Conn) Distress(refusal bool) error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	err := c.failures.standing
-	if err == nil || c.db.Dialect == SQLite && !refusal || IsOfCommand(c.db.Dialect, err) {
+	if err == nil || !c.db.Dialect.Aborts && !refusal || c.db.Dialect.OfCommand(err) {
 		return nil
 	}
 	return fmt.Errorf("%w: %w: %w", store.ErrRetryable, ErrDistress, err)
@@ -76,78 +74,18 @@ func (c *Conn) lostBySQLite() error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	err := c.failures.standing
-	if code := sqliteCode(err); code == 0 || code == interrupted || IsOfCommand(SQLite, err) {
+	if code := sqlite.Code(err); code == 0 || code == sqlite.Interrupted || SQLite.OfCommand(err) {
 		return fmt.Errorf("%w: %w", store.ErrAborted, errLost)
 	}
 	return fmt.Errorf("%w: %w: %w", store.ErrRetryable, ErrDistress, err)
 }
 
-// standing returns the error that has aborted the transaction; nil on SQLite, where a failed statement aborts nothing.
+// standing returns the error that has aborted the transaction; nil where a failed statement aborts nothing.
 func (c *Conn) standing() error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
-	if c.db.Dialect == SQLite {
+	if !c.db.Dialect.Aborts {
 		return nil
 	}
 	return c.failures.standing
-}
-
-// IsOfDatabase reports that an error comes from the database. Others, of the driver or of a context that had ended before,
-// leave the transaction as it was; on SQLite a context that ends interrupts the statement.
-func IsOfDatabase(d *Dialect, err error) bool {
-	if d == Postgres {
-		return SQLState(err) != ""
-	}
-	return sqliteCode(err) != 0 || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
-// interrupted is the code of a statement of SQLite whose context has ended.
-const interrupted = 9
-
-// className names an error of the database without its text, which may quote values; "" for none.
-func className(d *Dialect, err error) string {
-	switch {
-	case err == nil:
-		return ""
-	case d == Postgres:
-		return "SQLSTATE class " + SQLState(err)[:2]
-	}
-	return fmt.Sprintf("SQLite error %d", cmp.Or(sqliteCode(err), interrupted))
-}
-
-// IsOfCommand reports that an error of the database says something about the command.
-func IsOfCommand(d *Dialect, err error) bool {
-	if d == Postgres {
-		return slices.Contains([]string{"22", "23", "P0"}, SQLState(err)[:2])
-	}
-	const constraint, mismatch, outOfRange = 19, 20, 25
-	return slices.Contains([]int{constraint, mismatch, outOfRange}, sqliteCode(err))
-}
-
-// sqliteCode returns the primary result code of an error of SQLite; 0 for any other error. Every driver names it Code, but
-// it is a method of one and a field of another, and each has a type of its own; or the error itself is the code.
-func sqliteCode(err error) int {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if several, ok := any(err).(interface{ Unwrap() []error }); ok {
-			for _, one := range several.Unwrap() {
-				if code := sqliteCode(one); code != 0 {
-					return code
-				}
-			}
-		}
-		code := reflect.ValueOf(err)
-		if method := code.MethodByName("Code"); method.IsValid() && method.Type().NumIn() == 0 && method.Type().NumOut() == 1 {
-			code = method.Call(nil)[0]
-		} else if object := reflect.Indirect(code); object.Kind() == reflect.Struct {
-			code = object.FieldByName("Code")
-		}
-		switch {
-		case !code.IsValid():
-		case code.CanInt():
-			return int(code.Int() & 0xff)
-		case code.CanUint():
-			return int(code.Uint() & 0xff)
-		}
-	}
-	return 0
 }

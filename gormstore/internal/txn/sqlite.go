@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/dialect/sqlite"
 )
 
 // File is this process's hold on an SQLite file. SQLite has one writer, and a writer that waits for the lock of the
@@ -81,7 +82,7 @@ func stillOpen(own *sql.Conn) bool {
 	defer cancel()
 	if _, err := own.ExecContext(ctx, "BEGIN"); err != nil {
 		const sqliteError = 1 // "cannot start a transaction within a transaction"
-		return sqliteCode(err) == sqliteError
+		return sqlite.Code(err) == sqliteError
 	}
 	_, _ = own.ExecContext(ctx, "COMMIT") // of nothing; it lets rows be read on
 	return false

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/auth19/idem/gormstore/internal/dialect"
-	"github.com/auth19/idem/gormstore/internal/dialect/postgres"
 )
 
 // Statement is the name of a statement: see package dialect, whose files have the texts.
@@ -26,9 +25,6 @@ const (
 	List         Statement = "list"
 	ListNewest   Statement = "listNewest" // made of list
 )
-
-// TakesWrites is a condition on PostgreSQL that fails where nothing may be written.
-const TakesWrites = postgres.TakesWrites
 
 // turnedRound makes of list the list of the newest.
 var turnedRound = strings.NewReplacer("(r.created_at, r.id) > (", "(r.created_at, r.id) < (",

@@ -19,6 +19,8 @@ var statements embed.FS
 var Dialect = &dialect.Dialect{
 	Name: "postgres", Connections: 2, Text: sqltext.Postgres, Begin: "BEGIN",
 	Isolation: sql.LevelReadCommitted, Statements: statements, Finish: finish,
+	Aborts: true, Class: class, OfCommand: ofCommand,
+	TakesWrites: takesWrites, UniqueIndexes: uniqueIndexes, EarlyTriggers: earlyTriggers, TableIsSQL: true,
 }
 
 func finish(name dialect.Statement, text string) string {
@@ -28,9 +30,9 @@ func finish(name dialect.Statement, text string) string {
 	return text
 }
 
-// FromWriter puts TakesWrites around a question.
+// FromWriter puts takesWrites around a question.
 func FromWriter(question string) string {
-	return "SELECT answer.* FROM (" + question + ") AS answer\nWHERE " + TakesWrites
+	return "SELECT answer.* FROM (" + question + ") AS answer\nWHERE " + takesWrites
 }
 
 // asks reports whether any server could answer a statement: one that writes fails by itself where nothing may be written,
@@ -45,11 +47,10 @@ var writes = regexp.MustCompile(`\b(INSERT INTO|UPDATE|DELETE FROM)\b`)
 
 const (
 	readOnlySetting = "pg_catalog.current_setting('transaction_read_only')" // on in recovery, too
-	// NoWrites is in the error where TakesWrites fails.
+	// NoWrites is in the error where takesWrites fails.
 	NoWrites = "the server is a standby in recovery, or read-only: it takes no writes"
 )
 
-// TakesWrites is a condition that fails where nothing may be written, whatever a question would find. A standby that is
-// behind answers as well, without the steps, the intent or the marker that the primary has (F-8). It is judged once, before
-// the first row is read.
-const TakesWrites = "CAST(CASE " + readOnlySetting + " WHEN 'off' THEN 'true' ELSE '" + NoWrites + "' END AS boolean)"
+// takesWrites is judged once, before the first row is read. A standby that is behind answers as well, without the steps, the
+// intent or the marker that the primary has (F-8).
+const takesWrites = "CAST(CASE " + readOnlySetting + " WHEN 'off' THEN 'true' ELSE '" + NoWrites + "' END AS boolean)"

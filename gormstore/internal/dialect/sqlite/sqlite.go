@@ -17,6 +17,7 @@ var statements embed.FS
 var Dialect = &dialect.Dialect{
 	Name: "sqlite", Connections: 3, Text: sqltext.SQLite, Begin: "BEGIN IMMEDIATE",
 	Isolation: sql.LevelSerializable, Statements: statements, Finish: finish,
+	Class: class, OfCommand: ofCommand, UniqueIndexes: uniqueIndexes, EarlyTriggers: earlyTriggers,
 }
 
 var (

@@ -1,0 +1,55 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// Interrupted is the code of a statement whose context has ended.
+const Interrupted = 9
+
+// class names an error by its code. A context that ends interrupts the statement.
+func class(err error) string {
+	code := Code(err)
+	if code == 0 && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return ""
+	}
+	return fmt.Sprintf("SQLite error %d", cmp.Or(code, Interrupted))
+}
+
+func ofCommand(err error) bool {
+	const constraint, mismatch, outOfRange = 19, 20, 25
+	return slices.Contains([]int{constraint, mismatch, outOfRange}, Code(err))
+}
+
+// Code returns the primary result code of an error of SQLite; 0 for any other error. Every driver names it Code, but
+// it is a method of one and a field of another, and each has a type of its own; or the error itself is the code.
+func Code(err error) int {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if several, ok := any(err).(interface{ Unwrap() []error }); ok {
+			for _, one := range several.Unwrap() {
+				if code := Code(one); code != 0 {
+					return code
+				}
+			}
+		}
+		code := reflect.ValueOf(err)
+		if method := code.MethodByName("Code"); method.IsValid() && method.Type().NumIn() == 0 && method.Type().NumOut() == 1 {
+			code = method.Call(nil)[0]
+		} else if object := reflect.Indirect(code); object.Kind() == reflect.Struct {
+			code = object.FieldByName("Code")
+		}
+		switch {
+		case !code.IsValid():
+		case code.CanInt():
+			return int(code.Int() & 0xff)
+		case code.CanUint():
+			return int(code.Uint() & 0xff)
+		}
+	}
+	return 0
+}
