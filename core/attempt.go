@@ -26,7 +26,7 @@ type Attempt struct {
 	ctx    lazyContext     // the handler's
 	inside attemptctx.View // what ctx says of the attempt
 	lease  lease           // Park, and Resume as long as no segment is open
-	tx     store.Tx        // Rollback and Resume: an open transaction is the lease
+	tx     store.Attempt   // Rollback and Resume: an open segment is the lease
 	steps  *steps          // Resume
 
 	// The parts of the claimed record that are needed later. The whole record would be a third of an attempt's memory.
@@ -71,9 +71,9 @@ func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, won wo
 	if earlier, ok := r.Context().Deadline(); ok && earlier.Before(a.ctx.deadline) {
 		a.ctx.deadline = earlier
 	}
+	var opening func() error
 	if a.steps != nil {
-		a.inside.Calls.InSteps = true
-		a.steps.segments.Opening(a.openSegment)
+		a.inside.Calls.InSteps, opening = true, a.openSegment
 	}
 	if a.route.Recovery != Rollback {
 		a.lease.init(a)
@@ -83,7 +83,7 @@ func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, won wo
 	}
 	if tx != nil {
 		a.stopDeadline = context.AfterFunc(&a.ctx, func() { _ = tx.Rollback() })
-		a.request = r.WithContext(tx.Bind(&a.ctx))
+		a.request = r.WithContext(tx.Bind(&a.ctx, opening))
 	} else {
 		a.request = r.WithContext(&a.ctx)
 	}
@@ -306,7 +306,7 @@ func (a *Attempt) notRecorded(err error) *Reply {
 	a.observe(Event{Kind: EventStale, Status: a.capture.finalStatus()})
 	ctx := new(lazyContext).until(&a.inside, time.Now().Add(a.m.cfg.ClaimTimeout))
 	defer ctx.cancel(context.Canceled)
-	if rec, err := a.m.cfg.Store.Find(ctx, a.ticket.ID); err == nil {
+	if rec, err := a.m.cfg.Store.Find(ctx, a.ticket.ID, store.Viewer{All: true}); err == nil {
 		// The key may have been freed and used for another command since then. So the record is not always this command's.
 		switch problem := a.m.repeatProblem(ctx, a.admission, &store.Claimed{Record: rec}); {
 		case problem == nil:

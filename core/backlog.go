@@ -2,8 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/auth19/idem/core/store"
 )
@@ -18,14 +16,10 @@ const maxBacklog = 10_000
 // no instance runs [Module.Run] and, with gormstore, while a transaction that stays open holds the sweep up
 // ([EventSweepHeldUp]). The lists of operators have it all the time.
 //
-// Errors: [errors.ErrUnsupported] if the store is no [store.Operations]; any other error means that the store did not
-// answer.
+// Any error means that the store did not answer.
 func (m *Module) Backlog(ctx context.Context) ([]store.Count, error) {
-	st, ok := m.cfg.Store.(store.Operations)
-	if !ok {
-		return nil, fmt.Errorf("idem: %T is no store.Operations: %w", m.cfg.Store, errors.ErrUnsupported)
-	}
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
 	defer cancel()
-	return st.Count(ctx, store.Query{Unknown: true, HalfDone: true, Within: m.service, Limit: maxBacklog, Swept: true})
+	q := store.Query{Unknown: true, HalfDone: true, Within: m.service, Limit: maxBacklog, Swept: true}
+	return m.operations.Count(ctx, q)
 }

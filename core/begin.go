@@ -140,7 +140,7 @@ func (m *Module) claimFailed(r *http.Request, adm *admission, err error) {
 
 // wonClaim is what a won claim gives to the attempt: the transactions of Rollback and Resume, the steps of Resume.
 type wonClaim struct {
-	tx    store.Tx
+	tx    store.Attempt
 	steps *steps
 }
 
@@ -153,7 +153,7 @@ func (m *Module) claim(ctx *lazyContext, c *store.Claim) (won wonClaim, claimed 
 	case Resume:
 		return m.claimResume(ctx, c)
 	case Rollback:
-		won.tx, claimed, err = m.cfg.Store.(store.Transactor).Begin(ctx, *c) // New has refused any other store
+		won.tx, claimed, err = m.cfg.Store.(store.Attempts).Begin(ctx, *c) // New has refused any other store
 		if claimed.Won {
 			m.noticeClock(ctx, claimed.Record.Now)
 		}

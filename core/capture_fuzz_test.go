@@ -91,7 +91,7 @@ func FuzzHeaderCapture(f *testing.F) {
 		}
 		first := serve()
 		seen := first.Result().Header
-		rec, err := st.Find(context.Background(), core.Scoping{}.RecordID(alice, "k-1"))
+		rec, err := st.Find(context.Background(), core.Scoping{}.RecordID(alice, "k-1"), store.Viewer{All: true})
 		require.NoError(t, err)
 		if rec.State() == store.Unknown { // it announced more than it wrote
 			require.Contains(t, strings.ToLower(text), "content-length")

@@ -198,7 +198,7 @@ func TestConfigurationErrors(t *testing.T) {
 		"rollback on memstore, in a table": {table(func(p P) { p.Recovery = core.Rollback }), []string{
 			`Routes["POST /pay"]: Recovery: Rollback needs a store`}},
 
-		"resume without steps": {core.Config{Store: struct{ core.Store }{memstore.New()}, Policy: core.Policy{Recovery: core.Resume}},
+		"resume without steps": {core.Config{Store: struct{ store.Operations }{memstore.New()}, Policy: core.Policy{Recovery: core.Resume}},
 			[]string{"Recovery: Resume needs a store that keeps steps", "core.Park"}},
 		"exempt and recovery":      {table(func(p P) { p.Exempt = "x" }), []string{`Routes["POST /pay"]: Exempt: `, "not both"}},
 		"exempt, to be filled in":  {exempt("TODO"), []string{`Routes["PUT /x"]: Exempt: "TODO" is no reason`, "choose a Recovery"}},
@@ -290,7 +290,7 @@ func TestConfigurationErrors(t *testing.T) {
 		"rekey, odd":               {policy(func(p P) { p.Rekey = core.RekeyRefuse + 1 }), []string{"Policy: Rekey: 3 is neither core.RekeyReport nor core.RekeyRefuse"}},
 		"rekey without sightings":  {park(func(c C) { c.Store, c.Policy.Rekey = newFaultStore(memstore.New()), core.RekeyReport }), []string{"Policy: Rekey: needs a store that remembers commands"}},
 		"max open negative":        {policy(func(p P) { p.MaxOpen = -1 }), []string{"MaxOpen: -1 is negative"}},
-		"max open without counts":  {park(func(c C) { c.Store, c.Policy.MaxOpen = newFaultStore(memstore.New()), 1 }), []string{"MaxOpen: needs a store that counts open records (store.Operations)"}},
+		"store without lists":      {park(func(c C) { c.Store = struct{ core.Store }{memstore.New()} }), []string{"Store: ", "lists and settles no operations (store.Operations)", "use gormstore"}},
 
 		"profile, unknown": {park(func(c C) { c.Profile = 2 }), []string{"Profile: 2 is no profile; use core.AUTH19, the default, or core.IETF"}},
 		"IETF, no address": {ietf("", ""), []string{"Profile: IETF asks for a link"}},

@@ -179,11 +179,4 @@ func TestReferences(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []core.ID{core.Scoping{}.RecordID(alice, "k-1")}, found)
 	})
-	t.Run("a store without references says so", func(t *testing.T) {
-		a := newApp(t, core.Config{Store: struct{ core.Store }{memstore.New()}}, func(w http.ResponseWriter, r *http.Request) {
-			require.ErrorIs(t, core.Reference(r.Context(), "charge", "ch_7"), errors.ErrUnsupported)
-			created(w, r)
-		})
-		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-	})
 }

@@ -49,8 +49,8 @@ type Erased struct {
 //
 // The observer gets EventErasing before the first record is erased, and EventErased at the end.
 //
-// Errors: a required field of the Erasure is missing; the module has no observer; the store is not a [store.Operations];
-// [ErrScoping]. Any other error means that the store did not answer, or that ctx has ended.
+// Errors: a required field of the Erasure is missing; the module has no observer; [ErrScoping]. Any other
+// error means that the store did not answer, or that ctx has ended.
 func (m *Module) Erase(ctx context.Context, e Erasure) (Erased, error) {
 	return m.erase(ctx, e, func(ctx context.Context, _ int, work stretchWork) (stretch, error) { return work(ctx) })
 }
@@ -59,10 +59,7 @@ func (m *Module) Erase(ctx context.Context, e Erasure) (Erased, error) {
 func (m *Module) erase(ctx context.Context, e Erasure, each func(context.Context, int, stretchWork) (stretch, error)) (
 	Erased, error,
 ) {
-	st, ok := m.cfg.Store.(store.Operations)
 	switch {
-	case !ok:
-		return Erased{}, fmt.Errorf("idem: Erase: %T cannot erase (store.Operations); use gormstore", m.cfg.Store)
 	case !m.cfg.Scoping.admits(e.Principal):
 		return Erased{}, fmt.Errorf("idem: Erase: Principal: nobody can have records as this one: %w",
 			m.cfg.Scoping.lacks(e.Principal))
@@ -78,7 +75,7 @@ func (m *Module) erase(ctx context.Context, e Erasure, each func(context.Context
 	}
 	event := Event{Kind: EventErasing, Scope: m.cfg.Scoping.PrincipalScope(e.Principal), Who: e.Who, Why: e.Why}
 	m.observe(ctx, event)
-	erased, err := m.eraseAll(ctx, st, event.Scope, each)
+	erased, err := m.eraseAll(ctx, event.Scope, each)
 	event.Kind, event.Count, event.Open, event.Err = EventErased, erased.Records, len(erased.Open), err
 	m.observe(ctx, event)
 	return erased, err
@@ -101,10 +98,10 @@ type stretch struct {
 type stretchWork = func(ctx context.Context) (stretch, error)
 
 // eraseAll erases in stretches. each runs them, one after the other, with their numbers.
-func (m *Module) eraseAll(ctx context.Context, st store.Operations, scope store.Scope,
+func (m *Module) eraseAll(ctx context.Context, scope store.Scope,
 	each func(context.Context, int, stretchWork) (stretch, error),
 ) (erased Erased, err error) {
-	walk := erasureWalk{store: st, scope: scope, batch: 100}
+	walk := erasureWalk{store: m.operations, scope: scope, batch: 100}
 	after := ID{}
 	for n := 1; ; n++ {
 		part, err := each(ctx, n, func(ctx context.Context) (stretch, error) { return walk.stretch(ctx, after) })
@@ -197,10 +194,9 @@ type erasedView struct {
 // Policy.Deadline. With Rollback, one transaction would stay open during the whole erasure.
 //
 // Refusals: 400 for any other body; 401; 403; 404 for a principal of another realm; 500 if the route has another recovery,
-// the module has no observer, the store is no [store.Operations], or the Scoping is not the store's; 503 if the erasure
-// broke off: send it again with the same key.
+// the module has no observer, or the Scoping is not the store's; 503 if the erasure broke off: send it again with
+// the same key.
 func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
-	_, able := m.cfg.Store.(store.Operations)
 	switch {
 	case !m.cfg.Scoping.admits(p):
 		return m.refuse(r, m.unauthenticated(r, visit{}, p, "erasures need an authenticated caller"))
@@ -209,9 +205,8 @@ func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
 	case isWithoutResume(attemptFrom(r.Context())):
 		NotApplied(r.Context()) // so that the key is free when a later release has corrected the route
 		return m.refuse(r, NewProblem(CodeMisconfigured, "the route of erasures needs the recovery Resume"))
-	case !able || !m.Observed():
-		return m.refuse(r, NewProblem(CodeMisconfigured, "to erase, the module needs an observer and a store that is a "+
-			"store.Operations"))
+	case !m.Observed():
+		return m.refuse(r, NewProblem(CodeMisconfigured, "to erase, the module needs an observer"))
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, store.DefaultMaxBody))
 	if err != nil {

@@ -205,7 +205,7 @@ func ExampleReconciler_stripe() {
 }
 
 // settleUnknown does what Run does with every sweep.
-func settleUnknown(idem *core.Module, st core.Store, reconcile core.Reconciler) (settled, unknown int) {
+func settleUnknown(idem *core.Module, st store.Operations, reconcile core.Reconciler) (settled, unknown int) {
 	ctx := context.Background()
 	operations, err := st.List(ctx, store.Query{Unknown: true, Limit: 100})
 	must(err)

@@ -57,7 +57,8 @@ func (o *Operator) Find(ctx context.Context, text, call string) (f Finding, err 
 		look  func() ([]ID, error)
 	}{
 		{"the id of an operation", idErr == nil, func() ([]ID, error) { return o.findID(ctx, id) }},
-		{"the beginning of an id", isShort, func() ([]ID, error) { return o.store.Near(ctx, o.within(), near, maxFound) }},
+		{"the beginning of an id", isShort,
+			func() ([]ID, error) { return o.module.operations.Near(ctx, o.within(), near, maxFound) }},
 		{"a provider's key of an open operation", idErr == nil || isUUID(key),
 			func() ([]ID, error) { return o.findCall(ctx, key, call, &f) }},
 		{"a reference", isReferenceText(text, store.MaxReferenceValue),
@@ -97,7 +98,7 @@ func (o *Operator) findID(ctx context.Context, id ID) ([]ID, error) {
 }
 
 func (o *Operator) findReference(ctx context.Context, value string) ([]ID, error) {
-	return o.store.Referred(ctx, o.within(), value, maxFound)
+	return o.module.operations.Referred(ctx, o.within(), value, maxFound)
 }
 
 // findCall computes the keys of the calls of open operations, and compares.
@@ -107,7 +108,7 @@ func (o *Operator) findCall(ctx context.Context, key, call string, f *Finding) (
 		names = o.module.calls.all()
 	}
 	f.Compared, f.Calls = true, names
-	steps, err := o.store.OpenSteps(ctx, o.within(), maxCompared)
+	steps, err := o.module.operations.OpenSteps(ctx, o.within(), maxCompared)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +166,7 @@ func (o *Operator) References(ctx context.Context, ids ...ID) (map[ID][]store.Re
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
-	return o.store.References(ctx, ids)
+	return o.module.operations.References(ctx, ids)
 }
 
 // Caller returns the scope of a principal, by which the list can be filtered: see [store.Query]. The error is a

@@ -442,7 +442,7 @@ func (s *stale) List(ctx context.Context, q store.Query) ([]core.Record, error) 
 		return records, err
 	}
 	for _, rec := range records {
-		require.NoError(s.t, s.Release(ctx, rec.Ticket))
+		require.NoError(s.t, s.End(ctx, rec.Ticket, store.Ending{State: store.Free}))
 		s.freed++
 	}
 	return records, err

@@ -224,7 +224,7 @@ func newModule(t *testing.T, cfg core.Config) *core.Module {
 // find reads the record of alice's key.
 func find(t *testing.T, st core.Store, key string) core.Record {
 	t.Helper()
-	rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, key))
+	rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, key), store.Viewer{All: true})
 	require.NoError(t, err)
 	return rec
 }
@@ -315,13 +315,13 @@ func away(context.Context) error { return errAway }
 
 // faultStore is a store whose calls a test can hold up or break. A hook that returns an error takes the call's place.
 type faultStore struct {
-	core.Store
+	store.Operations
 	mu    sync.Mutex
 	hooks map[string]func(ctx context.Context) error
 }
 
-func newFaultStore(s core.Store) *faultStore {
-	return &faultStore{Store: s, hooks: map[string]func(context.Context) error{}}
+func newFaultStore(s store.Operations) *faultStore {
+	return &faultStore{Operations: s, hooks: map[string]func(context.Context) error{}}
 }
 
 // on sets the hook that runs before a call; nil takes it away.
@@ -388,36 +388,26 @@ func (s *faultStore) end(ctx context.Context, call string, do func() error) erro
 }
 
 func (s *faultStore) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	return through(ctx, s, "claim", func() (store.Claimed, error) { return s.Store.Claim(ctx, c) })
+	return through(ctx, s, "claim", func() (store.Claimed, error) { return s.Operations.Claim(ctx, c) })
 }
 
-func (s *faultStore) Find(ctx context.Context, id core.ID) (core.Record, error) {
-	return through(ctx, s, "find", func() (core.Record, error) { return s.Store.Find(ctx, id) })
-}
-
-func (s *faultStore) FindFor(ctx context.Context, id core.ID, v store.Viewer) (core.Record, error) {
-	return through(ctx, s, "find", func() (core.Record, error) { return s.Store.FindFor(ctx, id, v) })
+func (s *faultStore) Find(ctx context.Context, id core.ID, v store.Viewer) (core.Record, error) {
+	return through(ctx, s, "find", func() (core.Record, error) { return s.Operations.Find(ctx, id, v) })
 }
 
 func (s *faultStore) Renew(ctx context.Context, t store.Ticket, lease time.Duration) error {
-	return s.end(ctx, "renew", func() error { return s.Store.Renew(ctx, t, lease) })
+	return s.end(ctx, "renew", func() error { return s.Operations.Renew(ctx, t, lease) })
 }
 
-func (s *faultStore) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
-	return s.end(ctx, "complete", func() error { return s.Store.Complete(ctx, t, c) })
-}
-
-func (s *faultStore) Park(ctx context.Context, t store.Ticket) error {
-	return s.end(ctx, "park", func() error { return s.Store.Park(ctx, t) })
-}
-
-func (s *faultStore) Release(ctx context.Context, t store.Ticket) error {
-	return s.end(ctx, "release", func() error { return s.Store.Release(ctx, t) })
+// End calls the hooks "complete", "park" and "release".
+func (s *faultStore) End(ctx context.Context, t store.Ticket, e store.Ending) error {
+	call := map[store.State]string{store.Completed: "complete", store.Unknown: "park", store.Free: "release"}[e.State]
+	return s.end(ctx, call, func() error { return s.Operations.End(ctx, t, e) })
 }
 
 func (s *faultStore) Sweep(ctx context.Context, limit int, window store.Window) (store.Swept, error) {
 	if err := s.before(ctx, "sweep"); err != nil {
 		return store.Swept{}, err
 	}
-	return s.Store.Sweep(ctx, limit, window)
+	return s.Operations.Sweep(ctx, limit, window)
 }

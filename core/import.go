@@ -42,19 +42,15 @@ const importBatch = 100
 //
 // Import stops at the first error: of rows, of the store, or of a row that cannot be imported. The error names such a row
 // by its operation id. The batches before the error stay in the store, and are counted. Errors before the first row:
-// [ErrScoping]; the store is not a [store.Operations].
+// [ErrScoping].
 func (m *Module) Import(ctx context.Context, rows iter.Seq2[Past, error]) (store.Imported, error) {
 	var done store.Imported
-	st, ok := m.cfg.Store.(store.Operations)
-	if !ok {
-		return done, fmt.Errorf("idem: Import: %T takes no records over (store.Operations); use gormstore", m.cfg.Store)
-	}
 	if err := m.CheckScoping(ctx); err != nil {
 		return done, fmt.Errorf("idem: Import: %w", err)
 	}
 	batch := make([]Record, 0, importBatch)
 	flush := func() error {
-		taken, err := st.Import(ctx, batch)
+		taken, err := m.operations.Import(ctx, batch)
 		if err != nil {
 			return fmt.Errorf("idem: Import: %w", err)
 		}

@@ -99,7 +99,10 @@ type Config struct {
 // Module is the idempotency of one app: the table of its routes and the store of its records. It is safe for use by
 // any number of goroutines.
 type Module struct {
-	cfg     Config
+	cfg Config
+	// operations are Config.Store.
+	operations store.Operations
+
 	routes  map[routeKey]*route
 	former  map[routeKey]*route // by the patterns of Policy.Formerly
 	own     *route              // the policy of every unsafe route when there is no table; nil with one
@@ -155,6 +158,11 @@ func New(cfg Config) (*Module, error) {
 	if cfg.Store == nil {
 		bad("Store: is required; gormstore.New(db) for PostgreSQL and SQLite")
 		return nil, configError(errs)
+	}
+	var able bool
+	if m.operations, able = cfg.Store.(store.Operations); !able {
+		bad("Store: %T lists and settles no operations (store.Operations), and with every recovery one can become unknown; use "+
+			"gormstore, or implement it", cfg.Store)
 	}
 	own := cfg.Policy
 	switch {

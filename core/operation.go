@@ -200,7 +200,7 @@ func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
 // listBehind lists operations behind the one with the id after, or from the first on.
 func (m *Module) listBehind(ctx context.Context, after ID, q store.Query) ([]Record, error) {
 	if after != (ID{}) {
-		last, err := m.cfg.Store.FindFor(ctx, after, store.Viewer{Realm: q.Within})
+		last, err := m.cfg.Store.Find(ctx, after, store.Viewer{Realm: q.Within})
 		switch {
 		case err != nil:
 			return nil, err // an empty page would say that there are no more operations
@@ -209,7 +209,7 @@ func (m *Module) listBehind(ctx context.Context, after ID, q store.Query) ([]Rec
 		}
 		q.After = last.Place()
 	}
-	return m.cfg.Store.List(ctx, q)
+	return m.operations.List(ctx, q)
 }
 
 // problemOf turns an error of the store or of Settle into a problem.
@@ -281,7 +281,7 @@ func (m *Module) findOwn(ctx context.Context, id ID, v store.Viewer) (rec Record
 	return findOr(ctx, m.cfg.Store, id, v, m.findLive)
 }
 
-// finder finds a record for a viewer: [store.Store].FindFor, or more than that.
+// finder finds a record for a viewer: [store.Store].Find, or more than that.
 type finder func(ctx context.Context, id ID, v store.Viewer) (Record, error)
 
 // findOr finds a record, or a running attempt whose record is not visible yet. At the end it looks for the record again,
@@ -300,9 +300,7 @@ func findOr(ctx context.Context, in store.Store, id ID, v store.Viewer, find fin
 	if rec, err = look(); !isGone(rec, err) {
 		return rec, false, err
 	}
-	attempts, ok := in.(interface {
-		InFlight(ctx context.Context, id ID) (bool, error)
-	})
+	attempts, ok := in.(store.Attempts)
 	if !ok {
 		return rec, false, err
 	}
@@ -314,9 +312,9 @@ func findOr(ctx context.Context, in store.Store, id ID, v store.Viewer, find fin
 	return rec, false, err
 }
 
-// findLive is FindFor for a client: a record that is past its tombstone is not found, even before a sweep.
+// findLive is Find for a client: a record that is past its tombstone is not found, even before a sweep.
 func (m *Module) findLive(ctx context.Context, id ID, v store.Viewer) (Record, error) {
-	rec, err := m.cfg.Store.FindFor(ctx, id, v)
+	rec, err := m.cfg.Store.Find(ctx, id, v)
 	rec = m.judged(ctx, rec)
 	if err == nil && rec.State() == store.Free && rec.Stored != store.Free {
 		err = ErrNotFound

@@ -291,9 +291,9 @@ func TestOperationsBelongToTheirPrincipal(t *testing.T) {
 }
 
 // hangingStore is a store that can be written to but does not answer questions in time.
-type hangingStore struct{ core.Store }
+type hangingStore struct{ store.Operations }
 
-func (hangingStore) FindFor(ctx context.Context, _ core.ID, _ store.Viewer) (core.Record, error) {
+func (hangingStore) Find(ctx context.Context, _ core.ID, _ store.Viewer) (core.Record, error) {
 	<-ctx.Done()
 	return core.Record{}, ctx.Err()
 }

@@ -18,16 +18,13 @@ import (
 // waits for the store at most for Config.ClaimTimeout; FindKey may wait twice as long.
 type Operator struct {
 	module    *Module
-	store     store.Operations
 	principal Principal
 }
 
 // Operator returns the access that p has as an operator. denied is why the app has found no principal, or nil; the observer
 // is told of it, with the pattern of r and the operation of its parameter "id" (O-7). The problem is 401 if p is not a
-// principal that Config.Scoping accepts, 403 if p has none of Config.OperatorRoles and Config.SupervisorRoles, and 500 if
-// the store is not an [store.Operations].
+// principal that Config.Scoping accepts, and 403 if p has none of Config.OperatorRoles and Config.SupervisorRoles.
 func (m *Module) Operator(r *http.Request, p Principal, denied error) (*Operator, *Problem) {
-	st, ok := m.cfg.Store.(store.Operations)
 	switch {
 	case denied != nil || !m.cfg.Scoping.admits(p):
 		_, pattern, _ := strings.Cut(r.Pattern, " ")
@@ -37,10 +34,8 @@ func (m *Module) Operator(r *http.Request, p Principal, denied error) (*Operator
 		return nil, NewProblem(CodeUnauthenticated, "operations need an authenticated caller")
 	case !m.isOperator(p):
 		return nil, NewProblem(CodeForbidden, "only operators may look at operations: "+m.operatorRoles())
-	case !ok:
-		return nil, NewProblem(CodeMisconfigured, "the store is no store.Operations; use gormstore or memstore")
 	}
-	return &Operator{m, st, p}, nil
+	return &Operator{m, p}, nil
 }
 
 // causeOf is why a login was not accepted, without the error's text, which may quote the token: authctx says its own reason.
@@ -76,13 +71,6 @@ func (m *Module) operatorRoles() string {
 	return "the login needs the role " + strings.Join(roles, ", or ")
 }
 
-// Inspectable reports whether the module's store is a [store.Operations], so that operators can look through its
-// operations.
-func (m *Module) Inspectable() bool {
-	_, ok := m.cfg.Store.(store.Operations)
-	return ok
-}
-
 // Observed reports whether the module has a Config.Observer. Without an observer it is not known who has read an answer.
 func (m *Module) Observed() bool { return m.cfg.Observer != nil }
 
@@ -95,13 +83,13 @@ func (o *Operator) Supervises() bool { return o.module.isSupervisor(o.principal)
 // Name is the operator's name in the history of settlements: issuer, tenant and subject, each quoted.
 func (o *Operator) Name() string { return o.principal.Name() }
 
-// List returns the operations that q selects, of those that the operator may look at: see [store.Store]. It ignores
+// List returns the operations that q selects, of those that the operator may look at: see [store.Operations]. It ignores
 // q.Within. Any error means that the store did not answer.
 func (o *Operator) List(ctx context.Context, q store.Query) ([]Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
 	q.Within = o.within()
-	return o.store.List(ctx, q)
+	return o.module.operations.List(ctx, q)
 }
 
 // LastSettled returns the last settlements of operations that the operator may look at, the newest first: its own, or all.
@@ -112,7 +100,7 @@ func (o *Operator) LastSettled(ctx context.Context, own bool, limit int) ([]stor
 	if own {
 		by = o.Name()
 	}
-	return o.store.LastSettled(ctx, o.within(), by, limit)
+	return o.module.operations.LastSettled(ctx, o.within(), by, limit)
 }
 
 // LastAnswered returns the record with the last success of a route: see [store.Operations]. It may be of any caller: show no
@@ -120,7 +108,7 @@ func (o *Operator) LastSettled(ctx context.Context, own bool, limit int) ([]stor
 func (o *Operator) LastAnswered(ctx context.Context, method, route string) (Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
-	return o.store.LastAnswered(ctx, o.within(), method, route)
+	return o.module.operations.LastAnswered(ctx, o.within(), method, route)
 }
 
 // Count counts the operations that q selects, of those that the operator may look at: see [store.Operations]. It ignores
@@ -129,7 +117,7 @@ func (o *Operator) Count(ctx context.Context, q store.Query) ([]store.Count, err
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
 	q.Within = o.within()
-	return o.store.Count(ctx, q)
+	return o.module.operations.Count(ctx, q)
 }
 
 // Life is what is known of an operation. Only [Operator.Reveal] fills in its answer and the results of its steps.
@@ -180,12 +168,12 @@ func (o *Operator) life(ctx context.Context, id ID) (life Life, err error) {
 		return Life{}, err
 	}
 	life.Size, life.Media = len(life.Record.Answer.Body), life.Record.Answer.Header.Get("Content-Type")
-	if stepper, ok := o.module.cfg.Store.(store.Stepper); ok && life.Record.Recovery == Resume {
-		if life.Steps, err = stepper.Steps(ctx, id); err != nil {
+	if attempts, ok := o.module.cfg.Store.(store.Attempts); ok && life.Record.Recovery == Resume {
+		if life.Steps, err = attempts.Steps(ctx, id); err != nil {
 			return Life{}, err
 		}
 	}
-	if life.History, err = o.store.History(ctx, id); err != nil {
+	if life.History, err = o.module.operations.History(ctx, id); err != nil {
 		return Life{}, err
 	}
 	if life.Record.State() == store.Expired { // the answer is gone for every reader, even before a sweep (T-4)

@@ -122,7 +122,7 @@ func TestOwnOperation(t *testing.T) {
 	t.Run("an attempt that is running is never 404, although nobody sees its record", func(t *testing.T) {
 		var a *rowsApp
 		a = newRowsApp(t, core.Config{}, books(func(w http.ResponseWriter, r *http.Request) {
-			_, err := a.store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
+			_, err := a.store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), store.Viewer{All: true})
 			require.ErrorIs(t, err, core.ErrNotFound)
 			require.Equal(t, map[string]any{"id": idOf("k-1"), "state": "running"},
 				members(t, a.ownOperation(alice, `"k-1"`, "/")))

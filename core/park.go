@@ -3,16 +3,18 @@ package core
 import (
 	"context"
 	"errors"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // endPark ends a Park attempt, and a Resume attempt that has come to its end.
 func (a *Attempt) endPark(v verdict) *Reply {
 	a.lease.stop()
-	c, store := &a.capture, a.m.cfg.Store
+	c := &a.capture
 	reply := c.reply()
 	switch v {
 	case free:
-		if err := a.confirm(func(ctx context.Context) error { return store.Release(ctx, a.ticket) }); err != nil {
+		if err := a.conclude(new(lazyContext), store.Ending{State: store.Free}); err != nil {
 			return a.notRecorded(err)
 		}
 		a.observe(Event{Kind: EventFreed, Status: reply.Status, Err: a.lease.ranOut()})
@@ -25,9 +27,8 @@ func (a *Attempt) endPark(v verdict) *Reply {
 		a.park()
 		return a.refuse(outcomeUnknown(a.ticket.ID))
 	}
-	completion := a.completion(v, a.m.recorded(c, reply))
-	complete := func(ctx context.Context) error { return store.Complete(ctx, a.ticket, completion) }
-	if err := a.confirmIn(&a.completing, complete); err != nil {
+	answered := store.Ending{State: store.Completed, Answer: a.completion(v, a.m.recorded(c, reply))}
+	if err := a.conclude(&a.completing, answered); err != nil {
 		return a.notRecorded(err)
 	}
 	a.observe(Event{Kind: EventCompleted, Status: reply.Status})
@@ -35,11 +36,16 @@ func (a *Attempt) endPark(v verdict) *Reply {
 	return reply
 }
 
+// conclude ends the record of the attempt, with the memory for the context of the first try.
+func (a *Attempt) conclude(call *lazyContext, end store.Ending) error {
+	return a.confirmIn(call, func(ctx context.Context) error { return a.m.cfg.Store.End(ctx, a.ticket, end) })
+}
+
 // park makes the operation unknown.
 func (a *Attempt) park() {
 	a.lease.stop()
 	kind := EventUnknown
-	switch err := a.confirm(func(ctx context.Context) error { return a.m.cfg.Store.Park(ctx, a.ticket) }); {
+	switch err := a.conclude(new(lazyContext), store.Ending{State: store.Unknown}); {
 	case errors.Is(err, ErrStale):
 		kind = EventStale // it was settled meanwhile; a repeat gets the result
 	case err != nil: // not stored: the end of the lease has the same effect later

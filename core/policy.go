@@ -93,7 +93,7 @@ type Policy struct {
 	MaxAnswer int64
 	// MaxOpen caps how many records of one principal are running or unknown, on all routes together. Half-done operations do
 	// not count. At the cap a new key is refused with 429 too_many_open and Retry-After, and nothing is run. A repeat
-	// of a key that has a record is not refused. Default 0: no cap. It needs a [store.Operations], and costs one statement per
+	// of a key that has a record is not refused. Default 0: no cap. It costs one statement per
 	// request. In gormstore, every recorded answer of a Park or Resume route then also changes the table's indexes.
 	//
 	// It keeps one principal from filling the table with records that no sweep may remove. It is neither exact nor a rate
@@ -247,7 +247,7 @@ func (p Policy) check(method string, st Store) (errs []error) {
 	case p.Recovery > Park:
 		bad("Recovery: %d is none of core.Rollback, core.Resume, core.Park", p.Recovery)
 	case p.Recovery == Rollback:
-		if _, ok := st.(store.Transactor); !ok {
+		if attempts, ok := st.(store.Attempts); !ok || !attempts.Rows() {
 			bad("Recovery: Rollback needs a store that runs the handler's rows in the claim's transaction, and %T does "+
 				"not; use gormstore, or core.Park", st)
 		}
@@ -255,7 +255,7 @@ func (p Policy) check(method string, st Store) (errs []error) {
 			bad("Streaming: no byte of a Rollback route leaves before COMMIT")
 		}
 	case p.Recovery == Resume:
-		if _, ok := st.(store.Stepper); !ok {
+		if _, ok := st.(store.Attempts); !ok {
 			bad("Recovery: Resume needs a store that keeps steps, and %T does not; use gormstore, or core.Park", st)
 		}
 	}
@@ -304,7 +304,9 @@ func (p Policy) check(method string, st Store) (errs []error) {
 	if p.RekeyWindow < time.Second || p.RekeyWindow > maxRekeyWindow {
 		bad("RekeyWindow: %v is not between 1s and %v", p.RekeyWindow, maxRekeyWindow)
 	}
-	p.checkMaxOpen(st, bad)
+	if p.MaxOpen < 0 {
+		bad("MaxOpen: %d is negative; 0 is no cap", p.MaxOpen)
+	}
 	p.checkRekey(st, bad)
 	p.checkShadow(st, bad)
 	if p.KeyFormat > TimedKey {

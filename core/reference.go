@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -22,10 +21,9 @@ import (
 // It is deleted with the answer: at the end of retention, and by [Module.Erase]. It is in no log and no event. Do not put a
 // secret into it.
 //
-// Errors: the name or the value is empty, too long, or no plain text; [store.ErrReferences]; [errors.ErrUnsupported] if the
-// store is no [store.Operations]; [ErrStale] if the operation is gone; the handler has returned. Any other error means that
-// the store did not answer, and the reference may be missing. Outside an attempt, in shadow, and in a unit test, nothing is
-// kept.
+// Errors: the name or the value is empty, too long, or no plain text; [store.ErrReferences]; [ErrStale] if the operation is
+// gone; the handler has returned. Any other error means that the store did not answer, and the reference may be missing.
+// Outside an attempt, in shadow, and in a unit test, nothing is kept.
 func Reference(ctx context.Context, name, value string) error {
 	if !isReferenceText(name, store.MaxReferenceName) || !isReferenceText(value, store.MaxReferenceValue) {
 		return fmt.Errorf("idem: Reference: want a name of 1 to %d bytes and a value of 1 to %d, both plain text without "+
@@ -38,14 +36,10 @@ func Reference(ctx context.Context, name, value string) error {
 	if err := a.inside.Calls.Over(); err != nil {
 		return err
 	}
-	st, ok := a.m.cfg.Store.(store.Operations)
-	if !ok {
-		return fmt.Errorf("idem: Reference: %T is no store.Operations: %w", a.m.cfg.Store, errors.ErrUnsupported)
-	}
 	ctx, cancel := context.WithTimeout(ctx, a.m.cfg.ClaimTimeout)
 	defer cancel()
 	realm := a.m.cfg.Scoping.realm(a.m.service, a.admission.principal)
-	return st.Refer(ctx, a.ticket.ID, realm, store.Ref{Name: name, Value: value})
+	return a.m.operations.Refer(ctx, a.ticket.ID, realm, store.Ref{Name: name, Value: value})
 }
 
 // isReferenceText reports whether s can be a name or a value: a person types it into a form.

@@ -73,7 +73,7 @@ func (m *Module) detectRekey(r *http.Request, adm *admission) *Problem {
 func (m *Module) hasRecord(ctx context.Context, id ID) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
 	defer cancel()
-	rec, err := m.cfg.Store.Find(ctx, id)
+	rec, err := m.cfg.Store.Find(ctx, id, store.Viewer{All: true})
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}

@@ -57,10 +57,10 @@ func TestRecordOfANewerRelease(t *testing.T) {
 			Recovery: core.Park, Hash: store.CommandHash{Version: 2}, Lease: time.Minute, Deadline: time.Minute})
 		require.NoError(t, err)
 		if done {
-			require.NoError(t, st.Complete(t.Context(), claimed.Record.Ticket, store.Completion{
-				Answer: core.Answer{Status: 200, Body: []byte("theirs")}, Retention: store.DefaultRetention}))
+			require.NoError(t, st.End(t.Context(), claimed.Record.Ticket, store.Ending{State: store.Completed, Answer: store.Completion{
+				Answer: core.Answer{Status: 200, Body: []byte("theirs")}, Retention: store.DefaultRetention}}))
 		}
-		before, err := st.Find(t.Context(), claimed.Record.ID)
+		before, err := st.Find(t.Context(), claimed.Record.ID, store.Viewer{All: true})
 		require.NoError(t, err)
 
 		a := newApp(t, core.Config{Store: st}, created)
@@ -69,7 +69,7 @@ func TestRecordOfANewerRelease(t *testing.T) {
 		require.Equal(t, "2", w.Header().Get("Retry-After"))
 		require.Zero(t, a.ran(), "neither run, nor replayed, nor a mismatch")
 		require.Equal(t, []core.EventKind{core.EventRefused}, a.kinds())
-		after, err := st.Find(t.Context(), claimed.Record.ID)
+		after, err := st.Find(t.Context(), claimed.Record.ID, store.Viewer{All: true})
 		require.NoError(t, err)
 		after.Now = before.Now
 		require.Equal(t, before, after)

@@ -13,8 +13,8 @@ import (
 
 // claimResume claims for a Resume attempt. A first attempt has no steps, and has not committed anything.
 func (m *Module) claimResume(ctx *lazyContext, c *store.Claim) (won wonClaim, claimed store.Claimed, err error) {
-	st := m.cfg.Store.(store.Stepper) // New has refused any other store
-	segments, claimed, err := st.Resume(ctx, *c)
+	st := m.cfg.Store.(store.Attempts) // New has refused any other store
+	segments, claimed, err := st.Begin(ctx, *c)
 	lost := store.Ticket{ID: c.ID, Owner: c.Owner} // without a fence: an operation that is continued is not freed
 	if err != nil && claimed.Record.Owner == c.Owner {
 		m.giveBack(lost)

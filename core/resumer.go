@@ -24,14 +24,14 @@ type Resumer func(ctx context.Context, operation Record) (*Answer, error)
 // higher fence, as a repeat does. If several instances and repeats try this at once, one of them wins. An operation that
 // has used up its attempts or its time is parked, unless its route is unknown.
 func (m *Module) resume(ctx context.Context) {
-	if _, ok := m.cfg.Store.(store.Stepper); !ok {
+	if _, ok := m.cfg.Store.(store.Attempts); !ok {
 		return
 	}
 	q := store.Query{Resumable: true, Within: m.service, Limit: m.cfg.SweepBatch}
 	strangers := map[stranger]int{}
 	defer func() { m.tellStrangers(ctx, strangers) }()
 	for ctx.Err() == nil {
-		lost, err := m.cfg.Store.List(ctx, q)
+		lost, err := m.operations.List(ctx, q)
 		if err != nil {
 			m.failed(ctx, err)
 			return

@@ -115,7 +115,7 @@ func (a *Attempt) asRepeat() *Reply {
 	m, adm := a.m, a.admission
 	ctx := new(lazyContext).until(&a.inside, time.Now().Add(m.cfg.ClaimTimeout))
 	defer ctx.cancel(context.Canceled)
-	rec, err := m.cfg.Store.Find(ctx, adm.id)
+	rec, err := m.cfg.Store.Find(ctx, adm.id, store.Viewer{All: true})
 	var problem *Problem
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -141,9 +141,8 @@ func (a *Attempt) endedByHandler(err error) *Reply {
 // not allow that. If it has written rows, they are outside the transaction, and after a crash the next attempt writes them
 // again.
 func (a *Attempt) carriedNoWrite() bool {
-	tx, ok := a.tx.(store.WrittenTx)
-	return ok && a.steps == nil && a.capture.finalStatus() < http.StatusBadRequest && a.route.Unwritten != UnwrittenAllowed &&
-		!tx.Wrote()
+	return a.steps == nil && a.capture.finalStatus() < http.StatusBadRequest && a.route.Unwritten != UnwrittenAllowed &&
+		!a.tx.Statements().Wrote
 }
 
 func (a *Attempt) tellUnwritten(status int) {
@@ -158,11 +157,10 @@ func (a *Attempt) nth(counts *sync.Map) int {
 
 // watchStatements sends an event if a 4xx answers a statement that has failed, and that no savepoint has undone.
 func (a *Attempt) watchStatements(status int) {
-	tx, ok := a.tx.(store.FailedTx)
-	if !ok || status < http.StatusBadRequest || status >= http.StatusInternalServerError {
+	if status < http.StatusBadRequest || status >= http.StatusInternalServerError {
 		return
 	}
-	if what := tx.FailedWith(); what != "" {
+	if what := a.tx.Statements().Failed; what != "" {
 		err := errors.New("idem: a statement of the handler had failed: " + what)
 		a.observe(Event{Kind: EventStatementFailed, Status: status, Count: a.nth(&a.m.failing), Err: err})
 	}

@@ -150,7 +150,7 @@ func (m *Module) releaseOrphans(ctx context.Context) {
 	tickets := m.orphans.take()
 	for i, t := range tickets {
 		releaseCtx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
-		err := m.cfg.Store.Release(releaseCtx, t)
+		err := m.cfg.Store.End(releaseCtx, t, store.Ending{State: store.Free})
 		cancel()
 		if err != nil && !errors.Is(err, ErrStale) {
 			for _, left := range tickets[i:] { // the store does not answer: try the others next time, too
@@ -177,7 +177,7 @@ func (m *Module) reconcile(ctx context.Context) {
 	defer func() { m.tellStrangers(ctx, strangers) }()
 	q := store.Query{Unknown: true, Within: m.service, Limit: m.cfg.SweepBatch}
 	for ctx.Err() == nil {
-		records, err := m.cfg.Store.List(ctx, q)
+		records, err := m.operations.List(ctx, q)
 		if err != nil {
 			m.failed(ctx, err)
 			return

@@ -101,7 +101,7 @@ func TestRunSweeps(t *testing.T) {
 		synctest.Wait()
 		swept := a.of(core.EventSwept)
 		require.Len(t, swept, 6)
-		_, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-0"))
+		_, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-0"), store.Viewer{All: true})
 		require.ErrorIs(t, err, core.ErrNotFound)
 		stop()
 
@@ -249,14 +249,14 @@ func TestRunSweeps(t *testing.T) {
 
 // halfSwept is a store of which a part of each sweep fails that sweeps so many records.
 type halfSwept struct {
-	core.Store
+	store.Operations
 	least int
 }
 
 var errHalf = errors.New("a part of the sweep failed")
 
 func (s halfSwept) Sweep(ctx context.Context, limit int, w store.Window) (store.Swept, error) {
-	swept, err := s.Store.Sweep(ctx, limit, w)
+	swept, err := s.Operations.Sweep(ctx, limit, w)
 	if swept.Tombstones < s.least {
 		return swept, err
 	}
@@ -464,7 +464,7 @@ func TestReconcilers(t *testing.T) {
 }
 
 // listAway is a store that cannot be listed.
-type listAway struct{ core.Store }
+type listAway struct{ store.Operations }
 
 func (listAway) List(context.Context, store.Query) ([]core.Record, error) {
 	return nil, errAway
@@ -472,12 +472,12 @@ func (listAway) List(context.Context, store.Query) ([]core.Record, error) {
 
 // heldUp is a store whose sweeps are held up.
 type heldUp struct {
-	core.Store
+	store.Operations
 	since time.Time
 }
 
 func (s heldUp) Sweep(ctx context.Context, limit int, w store.Window) (store.Swept, error) {
-	swept, err := s.Store.Sweep(ctx, limit, w)
+	swept, err := s.Operations.Sweep(ctx, limit, w)
 	swept.HeldUp = time.Since(s.since)
 	return swept, err
 }

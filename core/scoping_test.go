@@ -235,8 +235,4 @@ func TestBacklog(t *testing.T) {
 	require.WithinDuration(t, time.Now(), backlog[0].Oldest, time.Minute)
 	backlog[0].Oldest, backlog[0].Now = time.Time{}, time.Time{}
 	require.Equal(t, store.Count{Method: http.MethodPost, Route: pattern, Count: 2}, backlog[0])
-
-	other := newApp(t, core.Config{Store: newFaultStore(st)}, nil) // it has none of the optional abilities
-	_, err = other.module.Backlog(t.Context())
-	require.ErrorIs(t, err, errors.ErrUnsupported)
 }

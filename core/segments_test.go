@@ -315,7 +315,7 @@ func TestTakeovers(t *testing.T) {
 		var attempts []int
 		a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume}}, nil)
 		a.handler = sealed(func(_ http.ResponseWriter, r *http.Request) {
-			rec, err := st.Find(t.Context(), id)
+			rec, err := st.Find(t.Context(), id, store.Viewer{All: true})
 			require.NoError(t, err)
 			attempts = append(attempts, rec.Attempts)
 			require.Equal(t, store.Running, rec.State())
@@ -366,8 +366,8 @@ func TestLongSegmentIsAnEvent(t *testing.T) {
 // claimsUnknown is a store whose takeovers land, and answer with an error where the hook "claim" says so.
 type claimsUnknown struct{ *faultStore }
 
-func (s claimsUnknown) Resume(ctx context.Context, c store.Claim) (store.Segments, store.Claimed, error) {
-	segments, claimed, err := s.Store.(store.Stepper).Resume(ctx, c)
+func (s claimsUnknown) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.Claimed, error) {
+	segments, claimed, err := s.Operations.(store.Attempts).Begin(ctx, c)
 	if lost := s.before(ctx, "claim"); err == nil && lost != nil {
 		return nil, store.Claimed{Record: core.Record{Ticket: store.Ticket{ID: c.ID, Owner: c.Owner}}}, lost
 	}
@@ -389,9 +389,9 @@ func TestFirstAttemptThatFailsLeavesNothing(t *testing.T) {
 		"a deadline": {func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, context.Cause(ctx) }, core.EventRolledBack},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			store := memstore.New()
-			a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
-				running, err := store.InFlight(ctx, core.Scoping{}.RecordID(alice, "k-1"))
+			st := memstore.New()
+			a := newFlowApp(t, st, func(ctx context.Context) (int, error) {
+				running, err := st.InFlight(ctx, core.Scoping{}.RecordID(alice, "k-1"))
 				require.NoError(t, err)
 				require.True(t, running)
 				require.NoError(t, book(ctx, "1", nil))
@@ -403,7 +403,7 @@ func TestFirstAttemptThatFailsLeavesNothing(t *testing.T) {
 			}
 			require.Equal(t, 4, a.ran(), "two commands under one key, one after the other: the key is free each time")
 			require.Len(t, a.of(test.event), 4)
-			_, err := store.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"))
+			_, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), store.Viewer{All: true})
 			require.ErrorIs(t, err, core.ErrNotFound)
 		})
 	}

@@ -13,7 +13,7 @@ import (
 
 // steps are the steps of a Resume attempt, and how far the attempt has come.
 type steps struct {
-	segments store.Segments // nil in a unit test
+	segments store.Attempt // nil in a unit test
 
 	mu       sync.Mutex
 	recorded []store.StepRecord // by the attempts before

@@ -71,7 +71,7 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 	}
 	storeCtx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
 	defer cancel()
-	rec, running, err := findOr(storeCtx, m.cfg.Store, id, store.Viewer{Realm: within}, m.cfg.Store.FindFor)
+	rec, running, err := findOr(storeCtx, m.cfg.Store, id, store.Viewer{Realm: within}, m.cfg.Store.Find)
 	switch {
 	case running:
 		return Record{}, errUnderWay
@@ -92,7 +92,7 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 		kept, _ := m.policyOf(rec.Method, rec.Route)
 		s.Answer = &store.Completion{Answer: answer, Retention: kept.Retention, Tombstone: m.tombstone(kept, rec.Timed)}
 	}
-	settled, err := m.cfg.Store.Settle(storeCtx, s)
+	settled, err := m.operations.Settle(storeCtx, s)
 	if errors.Is(err, ErrClock) {
 		m.tellClock(ctx, err)
 	}
@@ -109,7 +109,7 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 
 // nothingFinished returns store.ErrStepsFinished if a step of an unknown operation has finished. None can finish any more.
 func (m *Module) nothingFinished(ctx context.Context, rec Record) error {
-	st, ok := m.cfg.Store.(store.Stepper)
+	st, ok := m.cfg.Store.(store.Attempts)
 	switch {
 	case rec.Recovery != Resume || !ok:
 		return nil

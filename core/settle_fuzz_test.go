@@ -45,7 +45,7 @@ func FuzzSettle(f *testing.F) {
 		now = now.Add(time.Minute)
 
 		reply := module.ServeSettle(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), operator, id.String())
-		rec, err := st.Find(t.Context(), id)
+		rec, err := st.Find(t.Context(), id, store.Viewer{All: true})
 		require.NoError(t, err)
 		history := st.Settlements(id)
 		if reply.Status != http.StatusOK {

@@ -109,7 +109,7 @@ func TestShadow(t *testing.T) {
 	records, err := st.List(t.Context(), store.Query{Unknown: true, Limit: 100})
 	require.NoError(t, err)
 	require.Empty(t, records)
-	_, err = st.Find(t.Context(), core.Scoping{}.RecordID(alice, "key-1"))
+	_, err = st.Find(t.Context(), core.Scoping{}.RecordID(alice, "key-1"), store.Viewer{All: true})
 	require.ErrorIs(t, err, core.ErrNotFound, "nothing is claimed")
 }
 

@@ -48,7 +48,7 @@ func newRowsApp(t *testing.T, cfg core.Config, handler http.HandlerFunc) *rowsAp
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 
-	faults := &faultTransactor{faultStore: newFaultStore(store), transactor: store}
+	faults := &faultTransactor{newFaultStore(store), store}
 	cfg.Store = faults
 	cfg.ClaimTimeout = cmp.Or(cfg.ClaimTimeout, 10*time.Second) // of a file on a busy machine
 	if cfg.Routes == nil {
@@ -60,41 +60,44 @@ func newRowsApp(t *testing.T, cfg core.Config, handler http.HandlerFunc) *rowsAp
 // faultTransactor is a faultStore for Rollback.
 type faultTransactor struct {
 	*faultStore
-	transactor store.Transactor
+	under *gormstore.Store
 }
 
-func (s *faultTransactor) Begin(ctx context.Context, c store.Claim) (store.Tx, store.Claimed, error) {
+func (s *faultTransactor) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.Claimed, error) {
+	if c.Recovery == store.Resume {
+		return s.faultStore.Begin(ctx, c)
+	}
 	if err := s.before(ctx, "begin"); err != nil {
 		return nil, store.Claimed{}, err
 	}
-	tx, claimed, err := s.transactor.Begin(ctx, c)
+	tx, claimed, err := s.under.Begin(ctx, c)
 	if tx != nil {
-		tx = &faultTx{Tx: tx, store: s}
+		tx = &faultTx{tx, s}
 	}
 	return tx, claimed, err
 }
 
 func (s *faultTransactor) InFlight(ctx context.Context, id core.ID) (bool, error) {
-	return through(ctx, s.faultStore, "in flight", func() (bool, error) { return s.transactor.InFlight(ctx, id) })
+	return through(ctx, s.faultStore, "in flight", func() (bool, error) { return s.under.InFlight(ctx, id) })
 }
 
 // faultTx is a transaction that the hook "end" ends with an error, rolled back, and "after commit" once it is committed.
 type faultTx struct {
-	store.Tx
+	store.Attempt
 	store *faultTransactor
 }
 
 func (t *faultTx) Seal(ctx context.Context, s store.Seal) (time.Time, error) {
 	if err := t.store.before(ctx, "end"); err != nil {
-		_ = t.Tx.Rollback()
+		_ = t.Attempt.Rollback()
 		return time.Time{}, err
 	}
-	now, err := t.Tx.Seal(ctx, s)
+	now, err := t.Attempt.Seal(ctx, s)
 	return now, t.store.after(ctx, "commit", err)
 }
 
 func (t *faultTx) Rollback() error {
-	err := t.Tx.Rollback()
+	err := t.Attempt.Rollback()
 	if err := t.store.before(context.Background(), "end"); err != nil {
 		return err
 	}

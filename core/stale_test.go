@@ -144,7 +144,7 @@ func TestOvertakenOwnerIsToldThatItsCommandIsRunning(t *testing.T) {
 				a.handler = sealed(func(w http.ResponseWriter, r *http.Request) { <-leave; created(w, r) })
 				rec := find(t, st, "k-1")
 				if name == "of another command" { // settled as not applied, and used again
-					require.NoError(t, st.Release(t.Context(), rec.Ticket))
+					require.NoError(t, st.End(t.Context(), rec.Ticket, store.Ending{State: store.Free}))
 				}
 				time.Sleep(store.DefaultLease)
 				wg.Go(func() { a.post("k-1", test.meanwhile) })

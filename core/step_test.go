@@ -80,16 +80,18 @@ func (c *charger) requireOneCharge(t *testing.T, calls int) {
 	require.Len(t, c.moved, 1, "one key in all attempts: %v", c.keys)
 }
 
-// Steps makes faultStore a store.Stepper.
+// Rows and the next methods make faultStore a store.Attempts.
+func (s *faultStore) Rows() bool { return s.Operations.(store.Attempts).Rows() }
+
 func (s *faultStore) Steps(ctx context.Context, id core.ID) ([]store.StepRecord, error) {
-	return through(ctx, s, "steps", func() ([]store.StepRecord, error) { return s.Store.(store.Stepper).Steps(ctx, id) })
+	return through(ctx, s, "steps", func() ([]store.StepRecord, error) { return s.Operations.(store.Attempts).Steps(ctx, id) })
 }
 
-func (s *faultStore) Resume(ctx context.Context, c store.Claim) (store.Segments, store.Claimed, error) {
+func (s *faultStore) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.Claimed, error) {
 	if err := s.before(ctx, "claim"); err != nil {
 		return nil, store.Claimed{}, err
 	}
-	segments, claimed, err := s.Store.(store.Stepper).Resume(ctx, c)
+	segments, claimed, err := s.Operations.(store.Attempts).Begin(ctx, c)
 	if err := s.after(ctx, "claim", err); err != nil || segments == nil {
 		return nil, claimed, err
 	}
@@ -97,13 +99,13 @@ func (s *faultStore) Resume(ctx context.Context, c store.Claim) (store.Segments,
 }
 
 func (s *faultStore) InFlight(ctx context.Context, id core.ID) (bool, error) {
-	return s.Store.(store.Stepper).InFlight(ctx, id)
+	return s.Operations.(store.Attempts).InFlight(ctx, id)
 }
 
 // faultSegments call the hooks of their store around a seal: "complete" where it has the answer, "start" where it has the
 // start of a call, else "finish".
 type faultSegments struct {
-	store.Segments
+	store.Attempt
 	store *faultStore
 }
 
@@ -118,7 +120,7 @@ func (s *faultSegments) Seal(ctx context.Context, seal store.Seal) (time.Time, e
 	if err := s.store.before(ctx, name); err != nil {
 		return time.Time{}, err
 	}
-	now, err := s.Segments.Seal(ctx, seal)
+	now, err := s.Attempt.Seal(ctx, seal)
 	return now, s.store.after(ctx, name, err)
 }
 

@@ -155,7 +155,7 @@ func TestTimedKeys(t *testing.T) {
 		a.requireTooOld(key)
 		requireProblem(t, a.operation(alice, idOf(key)), http.StatusNotFound, core.CodeNotFound)
 		drop(t, st)
-		_, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, key))
+		_, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, key), store.Viewer{All: true})
 		require.ErrorIs(t, err, core.ErrNotFound)
 		a.requireTooOld(key)
 		for range 3 { // the store's clock goes back, as far as it may
@@ -695,22 +695,22 @@ func (s *faultTransactor) KeepAge(ctx context.Context, service []byte, route str
 	if err := s.before(ctx, "keep age"); err != nil {
 		return store.AgeLimit{}, err
 	}
-	return s.transactor.(store.Settings).KeepAge(ctx, service, route, age, w)
+	return s.under.KeepAge(ctx, service, route, age, w)
 }
 
 // KeepScoping implements [store.Settings].
 func (s *faultTransactor) KeepScoping(ctx context.Context, namespace, fingerprint string) (string, error) {
-	return s.transactor.(store.Settings).KeepScoping(ctx, namespace, fingerprint)
+	return s.under.KeepScoping(ctx, namespace, fingerprint)
 }
 
 // AdoptScoping implements [store.Settings].
 func (s *faultTransactor) AdoptScoping(ctx context.Context, namespace, fingerprint string) error {
-	return s.transactor.(store.Settings).AdoptScoping(ctx, namespace, fingerprint)
+	return s.under.AdoptScoping(ctx, namespace, fingerprint)
 }
 
 // RefuseKeysBefore implements [store.Settings].
 func (s *faultTransactor) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error {
-	return s.transactor.(store.Settings).RefuseKeysBefore(ctx, service, t, w)
+	return s.under.RefuseKeysBefore(ctx, service, t, w)
 }
 
 // Nothing is run as long as it is not known how old keys may be.

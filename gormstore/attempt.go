@@ -38,22 +38,10 @@ type attempt struct {
 	refused error // why the database has refused the first seal; nil if it has not
 }
 
-var (
-	_ store.Segments  = (*attempt)(nil)
-	_ store.WrittenTx = (*attempt)(nil)
-)
+var _ store.Attempt = (*attempt)(nil)
 
-// Begin implements [store.Transactor].
-func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Tx, store.Claimed, error) {
-	a, claimed, err := s.begin(ctx, c)
-	if a == nil {
-		return nil, claimed, err
-	}
-	return a, claimed, nil
-}
-
-// Resume implements [store.Stepper].
-func (s *Store) Resume(ctx context.Context, c store.Claim) (store.Segments, store.Claimed, error) {
+// Begin implements [store.Attempts].
+func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.Claimed, error) {
 	for range txn.MaxTries {
 		a, claimed, err := s.begin(ctx, c)
 		switch {
@@ -110,11 +98,11 @@ func (a *attempt) ticket() store.Ticket {
 	return store.Ticket{ID: a.claim.ID, Owner: a.claim.Owner, Fence: a.fence}
 }
 
-// Bind implements [store.Tx].
-func (a *attempt) Bind(ctx context.Context) context.Context {
+// Bind implements [store.Attempt].
+func (a *attempt) Bind(ctx context.Context, opening func() error) context.Context {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.ctx = ctx
+	a.ctx, a.opening = ctx, opening
 	if a.claim.Recovery == store.Rollback {
 		return a.last.Bind(ctx)
 	}
@@ -130,22 +118,13 @@ func (a *attempt) lastTx() *txn.Tx {
 	return a.last
 }
 
-// FailedWith implements [store.FailedTx].
-func (a *attempt) FailedWith() string {
+// Statements implements [store.Attempt].
+func (a *attempt) Statements() store.Statements {
 	if t := a.lastTx(); t != nil {
-		return t.FailedWith()
+		return t.Statements()
 	}
-	return ""
+	return store.Statements{}
 }
-
-// Wrote implements [store.WrittenTx].
-func (a *attempt) Wrote() bool {
-	t := a.lastTx()
-	return t != nil && t.Wrote()
-}
-
-// Opening implements [store.Segments].
-func (a *attempt) Opening(fn func() error) { a.opening = fn }
 
 // HasOpen implements [txn.Segments].
 func (a *attempt) HasOpen() bool {
@@ -169,7 +148,7 @@ func (a *attempt) Current(ctx context.Context) (*txn.Tx, error) {
 		return a.last, nil
 	case a.over:
 		return nil, errOver
-	case a.sealed:
+	case a.sealed && a.opening != nil:
 		if err := a.opening(); err != nil {
 			return nil, err
 		}
@@ -189,7 +168,7 @@ func (a *attempt) OpenOrFirst(ctx context.Context) (*txn.Tx, error) {
 	return a.Current(ctx)
 }
 
-// Step implements [store.Segments].
+// Step implements [store.Attempt].
 func (a *attempt) Step(ctx context.Context, work func(ctx context.Context) error) error {
 	t, err := a.Current(ctx)
 	if err != nil {
@@ -215,7 +194,7 @@ func (a *attempt) Step(ctx context.Context, work func(ctx context.Context) error
 	return failed
 }
 
-// Rollback implements [store.Tx].
+// Rollback implements [store.Attempt].
 func (a *attempt) Rollback() error {
 	a.mu.Lock()
 	t, first := a.last, !a.sealed

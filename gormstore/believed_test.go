@@ -66,7 +66,7 @@ func TestReadBackAsksForItsOwnAnswer(t *testing.T) {
 	require.False(t, committed, "a claim is no answer")
 	require.True(t, certain)
 
-	require.NoError(t, st.Complete(t.Context(), ticket, done))
+	require.NoError(t, st.End(t.Context(), ticket, store.Ending{State: store.Completed, Answer: done}))
 	committed, _ = readBackOf(t, st, ticket)
 	require.True(t, committed)
 	other, later := ticket, ticket
@@ -92,9 +92,8 @@ func TestReadBackAsksForItsOwnAnswer(t *testing.T) {
 func TestReadBackAsksForItsOwnStep(t *testing.T) {
 	t.Parallel()
 	st, c := onEach(t)["postgres"], claimOf(1, store.Resume)
-	open, claimed, err := st.Resume(t.Context(), c)
+	open, claimed, err := st.Begin(t.Context(), c)
 	require.NoError(t, err)
-	open.Opening(func() error { return nil })
 	committed := func(seal store.Seal, fence int64) bool {
 		of := &attempt{store: st, claim: c, fence: fence}
 		committed, certain, stale := (&txn.Tx{DB: st.db, Entry: &segment{attempt: of, seal: &seal}}).Look(t.Context())
@@ -165,7 +164,7 @@ func TestEachTransactionLooksForAnotherRecord(t *testing.T) {
 
 	other := c
 	other.Owner = store.Owner{2}
-	require.NoError(t, st.Complete(t.Context(), won(t, st, other), done))
+	require.NoError(t, st.End(t.Context(), won(t, st, other), store.Ending{State: store.Completed, Answer: done}))
 	require.ErrorIs(t, a.unlessTaken(t.Context(), a.last, &a.first, store.ErrRetryable), store.ErrRetryable, "it has looked")
 	require.ErrorIs(t, a.unlessTaken(t.Context(), second, &a.first, store.ErrRetryable), store.ErrStale)
 }

@@ -272,7 +272,7 @@ func outside(rec store.Record, c store.Claim) (bool, error) {
 	return !c.Window.Has(rec.Now), nil
 }
 
-// InFlight implements [store.Transactor]: an attempt holds the record's lock.
+// InFlight implements [store.Attempts]: an attempt holds the record's lock.
 func (s *Store) InFlight(ctx context.Context, id store.ID) (bool, error) {
 	if s.db.File != nil {
 		return s.db.File.IsRunning(id), ctx.Err()

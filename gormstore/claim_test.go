@@ -43,7 +43,7 @@ func TestClaimRace(t *testing.T) {
 				"Park": func(s *gormstore.Store, c store.Claim) (store.Claimed, error) {
 					claimed, err := s.Claim(ctx, c)
 					if err == nil && claimed.Won {
-						err = s.Complete(ctx, claimed.Record.Ticket, paid())
+						err = s.End(ctx, claimed.Record.Ticket, store.Ending{State: store.Completed, Answer: paid()})
 					}
 					return claimed, err
 				},
@@ -51,7 +51,7 @@ func TestClaimRace(t *testing.T) {
 					tx, claimed, err := s.Begin(ctx, c)
 					if err == nil && claimed.Won {
 						ran.Add(1)
-						err = errors.Join(addEffect(tx.Bind(ctx)), seal(ctx, tx, paid(), false))
+						err = errors.Join(addEffect(tx.Bind(ctx, nil)), seal(ctx, tx, paid(), false))
 						if shared := isolation.name == "serializable"; shared && errors.Is(err, store.ErrStale) {
 							ran.Add(-1) // begun beside the moment in which another one committed: nothing is applied
 							return store.Claimed{Busy: true}, nil
@@ -133,7 +133,7 @@ func TestClaimRecognisesItsOwnRow(t *testing.T) {
 		require.True(t, second.Won)
 		require.Equal(t, ticket, second.Record.Ticket)
 
-		require.NoError(t, st.Complete(t.Context(), ticket, paid()))
+		require.NoError(t, st.End(t.Context(), ticket, store.Ending{State: store.Completed, Answer: paid()}))
 		third := try(st.Claim(t.Context(), c)).ok(t)
 		require.False(t, third.Won, "what is over is not won")
 	})
@@ -153,13 +153,13 @@ func TestTakeoverRecognisesItself(t *testing.T) {
 		advance(t, db, 2*lease)
 		repeat := again(c)
 		for range 2 {
-			segments, claimed, err := st.Resume(t.Context(), repeat)
+			segments, claimed, err := st.Begin(t.Context(), repeat)
 			require.NoError(t, err)
 			require.True(t, claimed.Won)
 			require.NotNil(t, segments)
 			require.Equal(t, 2, claimed.Record.Attempts)
 		}
-		segments, claimed, err := st.Resume(t.Context(), again(c))
+		segments, claimed, err := st.Begin(t.Context(), again(c))
 		require.NoError(t, err)
 		require.False(t, claimed.Won, "its lease runs")
 		require.Nil(t, segments)

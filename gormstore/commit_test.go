@@ -144,7 +144,7 @@ func requireUnconfirmed(t *testing.T, st *gormstore.Store, c store.Claim) {
 	for way, read := range map[string]func(ctx context.Context) error{
 		"claim": func(ctx context.Context) error { return err2(st.Claim(ctx, again(c))) },
 		"begin": func(ctx context.Context) error { _, _, err := st.Begin(ctx, again(c)); return err },
-		"find":  func(ctx context.Context) error { return err2(st.Find(ctx, c.ID)) },
+		"find":  func(ctx context.Context) error { return err2(st.Find(ctx, c.ID, store.Viewer{All: true})) },
 	} {
 		requireTimeout(t, read, way)
 	}
@@ -239,16 +239,16 @@ func TestParkWaitsForStandby(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
 	st, local := r.store(), newStore(t, r.admin) // local waits for no standby, as what a restarted server shows has not
-	ends := map[string]func(ctx context.Context, ticket store.Ticket) error{
-		"complete": func(ctx context.Context, ticket store.Ticket) error { return st.Complete(ctx, ticket, paid()) },
-		"release":  st.Release,
+	ends := map[string]store.Ending{
+		"complete": {State: store.Completed, Answer: paid()},
+		"release":  {State: store.Free},
 	}
 	claims, tickets := map[string]store.Claim{}, map[string]store.Ticket{}
 	for name, end := range ends {
 		claims[name] = command(store.Park)
 		tickets[name] = won(t, local, claims[name])
 		for range 2 {
-			require.Error(t, returned(t, func() error { return end(soon(t), tickets[name]) }), name)
+			require.Error(t, returned(t, func() error { return st.End(soon(t), tickets[name], end) }), name)
 		}
 	}
 	erased := command(store.Park)
@@ -267,7 +267,7 @@ func TestParkWaitsForStandby(t *testing.T) {
 
 	r.abandon()
 	for name, end := range ends {
-		require.NoError(t, returned(t, func() error { return end(t.Context(), tickets[name]) }), name)
+		require.NoError(t, returned(t, func() error { return st.End(t.Context(), tickets[name], end) }), name)
 	}
 	require.Equal(t, store.Expired, requireNotWon(t, r.store(), erased).Record.State())
 	eventually(t, "nothing has to be waited for", func() bool { return gormstore.Confirm(t.Context(), weak, started) == nil })
@@ -293,11 +293,11 @@ func TestCancelledWaitBeginsAgain(t *testing.T) {
 		},
 		"a claim of a key that is free again": func(ctx context.Context, st, ahead *gormstore.Store, db *gorm.DB, c store.Claim) error {
 			claimed, err := ahead.Claim(ctx, again(c))
-			return errors.Join(err, ahead.Release(ctx, claimed.Record.Ticket), claimWins(ctx, st, ahead, db, c))
+			return errors.Join(err, ahead.End(ctx, claimed.Record.Ticket, store.Ending{State: store.Free}), claimWins(ctx, st, ahead, db, c))
 		},
 		"an answer": func(ctx context.Context, st, ahead *gormstore.Store, _ *gorm.DB, c store.Claim) error {
 			claimed, err := ahead.Claim(ctx, c)
-			return errors.Join(err, st.Complete(ctx, claimed.Record.Ticket, paid()))
+			return errors.Join(err, st.End(ctx, claimed.Record.Ticket, store.Ending{State: store.Completed, Answer: paid()}))
 		},
 		"an intent": func(ctx context.Context, _, _ *gormstore.Store, db *gorm.DB, _ store.Claim) error {
 			_, err := newJournal(t, db).Begin(ctx, goldenIntent())
@@ -376,7 +376,7 @@ func TestRestartedServerIsNotBelievedBeforeItsStandbyHasIt(t *testing.T) {
 	c := command(store.Park)
 	ticket := won(t, st, c)
 	standby.Stop(pgtest.Fast)
-	require.ErrorIs(t, returned(t, func() error { return st.Complete(soon(t), ticket, paid()) }), store.ErrUnconfirmed)
+	require.ErrorIs(t, returned(t, func() error { return st.End(soon(t), ticket, store.Ending{State: store.Completed, Answer: paid()}) }), store.ErrUnconfirmed)
 
 	primary.Stop(pgtest.Immediate)
 	primary.Start()

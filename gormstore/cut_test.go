@@ -128,7 +128,7 @@ func TestCommitIsCutOff(t *testing.T) {
 			time.AfterFunc(300*time.Millisecond, giveUp)
 			require.ErrorIs(t, <-outcome, store.ErrUnconfirmed)
 			cut.set(nil)
-			if _, err := direct.Find(t.Context(), c.ID); errors.Is(err, store.ErrNotFound) {
+			if _, err := direct.Find(t.Context(), c.ID, store.Viewer{All: true}); errors.Is(err, store.ErrNotFound) {
 				return // the server has noticed the cut first
 			}
 			committed(t, c)
@@ -226,7 +226,7 @@ func TestRollbackIsCutAtAnyByte(t *testing.T) {
 			first := cut.attempt(t, c)
 			mend()
 			cut.repeat(t, c)
-			rec, err := cut.store.Find(t.Context(), c.ID)
+			rec, err := cut.store.Find(t.Context(), c.ID, store.Viewer{All: true})
 			require.NoError(t, err, at)
 			switch {
 			case first == nil:
@@ -315,12 +315,14 @@ func TestParkIsCutAtAnyByte(t *testing.T) {
 			claimed, err := cut.store.Claim(ctx, c)
 			if err != nil {
 				owner := store.Ticket{ID: c.ID, Owner: c.Owner}
-				untilItWorks(func() error { return cut.store.Release(ctx, owner) })
+				untilItWorks(func() error { return cut.store.End(ctx, owner, store.Ending{State: store.Free}) })
 				return false
 			}
 			if claimed.Won {
 				ran++
-				untilItWorks(func() error { return cut.store.Complete(ctx, claimed.Record.Ticket, paid()) })
+				untilItWorks(func() error {
+					return cut.store.End(ctx, claimed.Record.Ticket, store.Ending{State: store.Completed, Answer: paid()})
+				})
 			}
 			return claimed.Won || claimed.Record.State() == store.Completed
 		}
@@ -331,7 +333,7 @@ func TestParkIsCutAtAnyByte(t *testing.T) {
 			require.NoError(t, ctx.Err(), at)
 		}
 		require.Equal(t, 1, ran, at)
-		rec, err := cut.store.Find(ctx, c.ID)
+		rec, err := cut.store.Find(ctx, c.ID, store.Viewer{All: true})
 		require.NoError(t, err, at)
 		require.Equal(t, store.Completed, rec.State(), at)
 	})
@@ -350,7 +352,7 @@ func (c *cuttable) repeat(t *testing.T, claim store.Claim) {
 			require.Equal(t, store.Completed, claimed.Record.State())
 			return
 		default:
-			require.NoError(t, addEffect(tx.Bind(ctx)))
+			require.NoError(t, addEffect(tx.Bind(ctx, nil)))
 			require.NoError(t, seal(ctx, tx, paid(), false))
 		}
 	}
@@ -366,7 +368,7 @@ func (c *cuttable) attempt(t *testing.T, claim store.Claim) error {
 	if !claimed.Won {
 		return fmt.Errorf("not won: %+v", claimed)
 	}
-	if err := addEffect(tx.Bind(ctx)); err != nil {
+	if err := addEffect(tx.Bind(ctx, nil)); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return seal(ctx, tx, paid(), false)

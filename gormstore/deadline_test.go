@@ -44,7 +44,7 @@ func TestDeadlineEndsStatements(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				context.AfterFunc(ctx, func() { ended <- tx.Rollback() }) // as core does at the deadline
-				ctx = tx.Bind(ctx)
+				ctx = tx.Bind(ctx, nil)
 				require.NoError(t, addEffect(ctx))
 
 				time.AfterFunc(50*time.Millisecond, cancel)

@@ -97,7 +97,7 @@ func inStep(t *testing.T, db *gorm.DB, do work, behindCall bool, first []func())
 	st := newStore(t, db)
 	prepare(t, st, first)
 	segments, _ := resume(t, st, command(core.Resume))
-	ctx := segments.Bind(t.Context())
+	ctx := segments.Bind(t.Context(), nil)
 	if behindCall {
 		require.NoError(t, err2(segments.Seal(ctx, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})))
 	}
@@ -334,7 +334,7 @@ func TestCommittedByItsHandlerIsUnknown(t *testing.T) {
 			return
 		}
 
-		rec := try(st.Find(t.Context(), c.ID)).ok(t) // the attempt is still under way
+		rec := try(st.Find(t.Context(), c.ID, store.Viewer{All: true})).ok(t) // the attempt is still under way
 		require.Equal(t, store.Unknown, rec.State())
 		require.Len(t, try(st.List(t.Context(), store.Query{Unknown: true, Limit: 10})).ok(t), 1)
 		settlement := store.Settlement{ID: c.ID, Fence: rec.Fence, Who: "o", Why: "w"}
@@ -344,7 +344,7 @@ func TestCommittedByItsHandlerIsUnknown(t *testing.T) {
 			require.NoError(t, err2(st.Settle(t.Context(), settlement)))
 		}
 		require.ErrorIs(t, seal(t.Context(), tx, paid(), false), store.ErrEnded)
-		rec = try(st.Find(t.Context(), c.ID)).ok(t)
+		rec = try(st.Find(t.Context(), c.ID, store.Viewer{All: true})).ok(t)
 		require.NotEqual(t, store.Completed, rec.State(), "nothing is recorded in another transaction")
 	})
 }
@@ -358,7 +358,7 @@ func TestStepsEndWithTheirOperation(t *testing.T) {
 		st := newStore(t, db)
 		c := command(core.Resume)
 		freed := resumed(t, st, c, store.Seal{Steps: []store.StepRecord{{Name: "reserve", Kind: store.ProviderStep, Result: []byte("1")}}})
-		require.NoError(t, st.Release(t.Context(), freed))
+		require.NoError(t, st.End(t.Context(), freed, store.Ending{State: store.Free}))
 
 		c.Recovery = core.Rollback
 		tx, ctx := begin(t, st, again(c))
@@ -368,7 +368,7 @@ func TestStepsEndWithTheirOperation(t *testing.T) {
 		require.Empty(t, steps)
 
 		advance(t, db, deadline)
-		rec := try(st.Find(t.Context(), c.ID)).ok(t)
+		rec := try(st.Find(t.Context(), c.ID, store.Viewer{All: true})).ok(t)
 		require.NoError(t, err2(st.Settle(t.Context(), store.Settlement{ID: c.ID, Fence: rec.Fence, Who: "o", Why: "w"})))
 		resumed(t, st, again(c), store.Seal{})
 		steps = try(st.Steps(t.Context(), c.ID)).ok(t)
@@ -510,10 +510,10 @@ func TestEndedAttemptThatFailsInAnotherTransaction(t *testing.T) {
 func TestEndedAttemptThatHasDeletedItsRecord(t *testing.T) {
 	smuggling(t, func(t *testing.T, db *gorm.DB) {
 		st := newStore(t, db)
-		for name, end := range map[string]func(tx store.Tx) error{
-			"commit":   func(tx store.Tx) error { return seal(t.Context(), tx, paid(), false) },
-			"refuse":   func(tx store.Tx) error { return seal(t.Context(), tx, refused(), true) },
-			"rollback": func(tx store.Tx) error { return tx.Rollback() },
+		for name, end := range map[string]func(tx store.Attempt) error{
+			"commit":   func(tx store.Attempt) error { return seal(t.Context(), tx, paid(), false) },
+			"refuse":   func(tx store.Attempt) error { return seal(t.Context(), tx, refused(), true) },
+			"rollback": func(tx store.Attempt) error { return tx.Rollback() },
 		} {
 			t.Run(name, func(t *testing.T) {
 				c := command(core.Rollback)
@@ -544,14 +544,14 @@ func TestEndedSegmentIsUnknown(t *testing.T) {
 		st := newStore(t, db)
 		c := command(core.Resume)
 		segments, _ := resume(t, st, c)
-		ctx := segments.Bind(t.Context())
+		ctx := segments.Bind(t.Context(), nil)
 		require.NoError(t, err2(segments.Seal(ctx, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})))
 		err := segments.Step(ctx, func(ctx context.Context) error {
 			return errors.Join(addEffect(ctx), smuggle(gormstore.Tx(ctx), "COMMIT"))
 		})
 		require.ErrorIs(t, errors.Join(err, segments.Rollback()), store.ErrEnded)
 		advance(t, db, 2*deadline)
-		again, claimed, err := st.Resume(t.Context(), again(c))
+		again, claimed, err := st.Begin(t.Context(), again(c))
 		require.NoError(t, err)
 		require.Nil(t, again)
 		require.Equal(t, store.Unknown, claimed.Record.State())
@@ -639,9 +639,9 @@ func TestEachRollbackTellsOfAnotherRecord(t *testing.T) {
 			db := openPostgres(t, migratedURL(t)+"&default_transaction_isolation="+level, 16)
 			require.NoError(t, db.AutoMigrate(&effect{}))
 			st := newStore(t, db)
-			for way, begins := range map[string]func(c store.Claim) store.Tx{
-				"Rollback": func(c store.Claim) store.Tx { tx, _ := begin(t, st, c); return tx },
-				"Resume":   func(c store.Claim) store.Tx { segments, _ := resume(t, st, c); return segments },
+			for way, begins := range map[string]func(c store.Claim) store.Attempt{
+				"Rollback": func(c store.Claim) store.Attempt { tx, _ := begin(t, st, c); return tx },
+				"Resume":   func(c store.Claim) store.Attempt { segments, _ := resume(t, st, c); return segments },
 			} {
 				first, late := command(core.Rollback), command(core.Rollback)
 				require.NoError(t, <-commit(t, st, first, 30*time.Second))
@@ -731,10 +731,9 @@ func TestStepThatATriggerDrops(t *testing.T) {
 		}
 		for _, names := range [][]string{{"first", "second"}, {"second", "first"}} {
 			c := command(core.Resume)
-			segments, claimed, err := st.Resume(t.Context(), c)
+			segments, claimed, err := st.Begin(t.Context(), c)
 			require.NoError(t, err)
 			require.True(t, claimed.Won)
-			segments.Opening(func() error { return nil })
 			var steps []store.StepRecord
 			for _, name := range names {
 				require.NoError(t, segments.Step(t.Context(), addEffect))

@@ -38,7 +38,7 @@ func requireUnavailable(t *testing.T, st *gormstore.Store) {
 	require.Error(t, err)
 	require.Nil(t, tx)
 	require.Zero(t, claimed)
-	_, err = st.Find(soon(t), command(store.Park).ID)
+	_, err = st.Find(soon(t), command(store.Park).ID, store.Viewer{All: true})
 	require.Error(t, err)
 	require.NotErrorIs(t, err, store.ErrNotFound)
 	require.Error(t, st.Validate(soon(t)))
@@ -124,8 +124,8 @@ func TestClaimLandsWhileItIsReleased(t *testing.T) {
 	lock := db.Begin()
 	require.NoError(t, lock.Exec("LOCK TABLE idempotency_record IN ACCESS EXCLUSIVE MODE").Error)
 	cutClaim(t, victim, c, func() { sessions(t, db, 1, "wait_event_type = 'Lock'") })
-	require.Error(t, other.Release(soon(t), owner), "it can only be waited for")
-	released := later(func() error { return other.Release(t.Context(), owner) })
+	require.Error(t, other.End(soon(t), owner, store.Ending{State: store.Free}), "it can only be waited for")
+	released := later(func() error { return other.End(t.Context(), owner, store.Ending{State: store.Free}) })
 	sessions(t, db, 2, "wait_event_type = 'Lock'")
 	require.NoError(t, lock.Commit().Error)
 	require.NoError(t, <-released)
@@ -153,7 +153,7 @@ func TestClaimLandsAfterItsRelease(t *testing.T) {
 			switch name {
 			case "of a free key":
 				ticket := won(t, other, again(c))
-				require.NoError(t, other.Release(t.Context(), ticket))
+				require.NoError(t, other.End(t.Context(), ticket, store.Ending{State: store.Free}))
 			case "of a key that was dropped": // and that the victim has seen
 				won(t, victim, again(c))
 				require.NoError(t, db.Exec("DELETE FROM idempotency_record WHERE id = ?", c.ID[:]).Error)
@@ -169,7 +169,7 @@ func TestClaimLandsAfterItsRelease(t *testing.T) {
 				return dropCancels(toServer, chunk)
 			})
 			cutClaim(t, victim, c, func() { <-held })
-			require.NoError(t, other.Release(t.Context(), store.Ticket{ID: c.ID, Owner: c.Owner}))
+			require.NoError(t, other.End(t.Context(), store.Ticket{ID: c.ID, Owner: c.Owner}, store.Ending{State: store.Free}))
 			deliver()
 			sessions(t, db, 0, "application_name = 'victim'")
 			requireFree(t, other, c)
@@ -189,8 +189,8 @@ func TestClaimIsReleasedWhileItCommits(t *testing.T) {
 	cutClaim(t, r.storeAt(p.url), c, func() { sessions(t, r.admin, 1, "wait_event = 'SyncRep'") })
 	other := newStore(t, r.admin)
 	owner := store.Ticket{ID: c.ID, Owner: c.Owner}
-	require.Error(t, other.Release(soon(t), owner), "it can only be waited for")
-	released := later(func() error { return other.Release(t.Context(), owner) })
+	require.Error(t, other.End(soon(t), owner, store.Ending{State: store.Free}), "it can only be waited for")
+	released := later(func() error { return other.End(t.Context(), owner, store.Ending{State: store.Free}) })
 	sessions(t, r.admin, 1, "wait_event = 'advisory'")
 	r.abandon()
 	require.NoError(t, <-released)
@@ -236,7 +236,7 @@ func TestTakeoverAsksForTheLeaseAgain(t *testing.T) {
 	require.False(t, got.Won, "the attempt has two owners")
 	require.False(t, got.Busy, "the record is told, and with it whose it is")
 	require.Equal(t, ticket, got.Record.Ticket)
-	require.NoError(t, st.Complete(t.Context(), ticket, paid()))
+	require.NoError(t, st.End(t.Context(), ticket, store.Ending{State: store.Completed, Answer: paid()}))
 }
 
 // A free key is taken, and becomes free again, between the look of a claim and its takeover: the next operation must not
@@ -249,7 +249,7 @@ func TestTakeoverAsksForTheFenceAgain(t *testing.T) {
 	db := openPostgres(t, url, 4)
 	st := newStore(t, openPostgres(t, url, 4))
 	c := command(store.Resume)
-	require.NoError(t, st.Release(t.Context(), won(t, st, c)))
+	require.NoError(t, st.End(t.Context(), won(t, st, c), store.Ending{State: store.Free}))
 
 	between := db.Begin()
 	require.NoError(t, between.Exec("UPDATE idempotency_record SET fence = fence + 1").Error)
@@ -280,14 +280,14 @@ func TestFirstSegmentLosesToAnotherFreeRecord(t *testing.T) {
 	st := newStore(t, db)
 	c := command(store.Resume)
 	free := won(t, st, c)
-	require.NoError(t, st.Release(t.Context(), free))
+	require.NoError(t, st.End(t.Context(), free, store.Ending{State: store.Free}))
 	execute(t, db, "CREATE TABLE kept AS SELECT * FROM idempotency_record", "DELETE FROM idempotency_record")
 
 	segments, _ := resume(t, st, again(c))
 	execute(t, db, "INSERT INTO idempotency_record SELECT * FROM kept")
 	err := err2(segments.Seal(t.Context(), store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}}))
 	require.ErrorIs(t, err, store.ErrStale)
-	rec, err := st.Find(t.Context(), c.ID)
+	rec, err := st.Find(t.Context(), c.ID, store.Viewer{All: true})
 	require.NoError(t, err)
 	require.Equal(t, free, rec.Ticket)
 }

@@ -89,17 +89,17 @@ func TestErasureLooksAgain(t *testing.T) {
 				ticket := won(t, st, c)
 				switch want {
 				case store.Unknown:
-					require.NoError(t, st.Park(t.Context(), ticket))
+					require.NoError(t, st.End(t.Context(), ticket, store.Ending{State: store.Unknown}))
 				case store.Free:
-					require.NoError(t, st.Release(t.Context(), ticket))
+					require.NoError(t, st.End(t.Context(), ticket, store.Ending{State: store.Free}))
 				}
 				require.Zero(t, erased(c), want)
-				rec, err := st.Find(t.Context(), c.ID)
+				rec, err := st.Find(t.Context(), c.ID, store.Viewer{All: true})
 				require.NoError(t, err)
 				require.Equal(t, want, rec.Stored)
 			}
 			c := claimOf(9, store.Park)
-			require.NoError(t, st.Complete(t.Context(), won(t, st, c), done))
+			require.NoError(t, st.End(t.Context(), won(t, st, c), store.Ending{State: store.Completed, Answer: done}))
 			other := c
 			other.Scope = store.Scope{2}
 			require.Zero(t, erased(other), "another principal's")
@@ -115,7 +115,7 @@ func TestSweepLooksAtTheClockAgain(t *testing.T) {
 	t.Parallel()
 	for name, st := range onEach(t) {
 		t.Run(name, func(t *testing.T) {
-			require.NoError(t, st.Complete(t.Context(), won(t, st, claimOf(1, store.Park)), done))
+			require.NoError(t, st.End(t.Context(), won(t, st, claimOf(1, store.Park)), store.Ending{State: store.Completed, Answer: done}))
 			require.NoError(t, st.db.Gorm.Exec("UPDATE idempotency_record SET expires_at = 1, sweep_from = 1").Error)
 			require.NoError(t, st.db.Gorm.Exec("INSERT INTO processed_message (consumer_group, source, message_id, payload_hash,"+
 				" processed_at, expires_at) VALUES ('stock', 'payments', '7', ?, 1, 1)", make([]byte, 32)).Error)
@@ -186,7 +186,7 @@ func TestGuardsOfATransaction(t *testing.T) {
 				tx, claimed, err := own.Begin(t.Context(), claimOf(byte(n), store.Rollback))
 				require.NoError(t, err)
 				require.True(t, claimed.Won)
-				handle, _ := SQLTx(tx.Bind(t.Context()))
+				handle, _ := SQLTx(tx.Bind(t.Context(), nil))
 				var idle, client string
 				require.NoError(t, handle.QueryRowContext(t.Context(), `SELECT current_setting('idle_in_transaction_session_timeout'),
 					current_setting('client_connection_check_interval')`).Scan(&idle, &client))

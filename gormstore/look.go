@@ -75,7 +75,7 @@ func (s *Store) peek(ctx context.Context, c store.Claim) (store.Claimed, error) 
 	if s.db.File.IsRunning(c.ID) {
 		return store.Claimed{Busy: true}, nil
 	}
-	rec, err := s.Find(ctx, c.ID)
+	rec, err := s.Find(ctx, c.ID, store.Viewer{All: true})
 	if errors.Is(err, store.ErrNotFound) || err == nil && takeable(rec, c) {
 		return store.Claimed{}, nil
 	}

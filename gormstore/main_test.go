@@ -348,7 +348,7 @@ func refused() store.Completion {
 }
 
 // seal seals the answer of an attempt. With undo its rows are undone first.
-func seal(ctx context.Context, tx store.Tx, c store.Completion, undo bool) error {
+func seal(ctx context.Context, tx store.Attempt, c store.Completion, undo bool) error {
 	_, err := tx.Seal(ctx, store.Seal{Answer: &c, Alone: undo})
 	return err
 }
@@ -365,18 +365,17 @@ func won(t *testing.T, st *gormstore.Store, c store.Claim) store.Ticket {
 func answered(t *testing.T, st *gormstore.Store, c store.Claim) store.Ticket {
 	t.Helper()
 	ticket := won(t, st, c)
-	require.NoError(t, st.Complete(t.Context(), ticket, paid()))
+	require.NoError(t, st.End(t.Context(), ticket, store.Ending{State: store.Completed, Answer: paid()}))
 	return ticket
 }
 
 // resume opens the segments of a Resume attempt, which must win.
-func resume(t *testing.T, st *gormstore.Store, c store.Claim) (store.Segments, core.Record) {
+func resume(t *testing.T, st *gormstore.Store, c store.Claim) (store.Attempt, core.Record) {
 	t.Helper()
 	c.Recovery = core.Resume
-	segments, claimed, err := st.Resume(t.Context(), c)
+	segments, claimed, err := st.Begin(t.Context(), c)
 	require.NoError(t, err)
 	require.True(t, claimed.Won, "%+v", claimed)
-	segments.Opening(func() error { return nil })
 	t.Cleanup(func() { _ = segments.Rollback() })
 	return segments, claimed.Record
 }
@@ -391,7 +390,7 @@ func resumed(t *testing.T, st *gormstore.Store, c store.Claim, s store.Seal) sto
 
 // begin opens the transaction of an attempt, which must win, and returns it with the handler's context. The context
 // ends with the attempt's deadline or the test.
-func begin(t *testing.T, st *gormstore.Store, c store.Claim) (store.Tx, context.Context) {
+func begin(t *testing.T, st *gormstore.Store, c store.Claim) (store.Attempt, context.Context) {
 	t.Helper()
 	claimCtx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -401,11 +400,11 @@ func begin(t *testing.T, st *gormstore.Store, c store.Claim) (store.Tx, context.
 	t.Cleanup(func() { _ = tx.Rollback() }) // so that a failed test does not hold the connection
 	ctx, cancel := context.WithTimeout(t.Context(), c.Deadline)
 	t.Cleanup(cancel)
-	return tx, tx.Bind(ctx)
+	return tx, tx.Bind(ctx, nil)
 }
 
 // beginRow is begin, with one row.
-func beginRow(t *testing.T, st *gormstore.Store, c store.Claim) (store.Tx, context.Context) {
+func beginRow(t *testing.T, st *gormstore.Store, c store.Claim) (store.Attempt, context.Context) {
 	t.Helper()
 	tx, ctx := begin(t, st, c)
 	require.NoError(t, addEffect(ctx))
@@ -433,7 +432,7 @@ func requireFree(t *testing.T, st *gormstore.Store, c store.Claim) {
 // requireState checks the state of a record.
 func requireState(t *testing.T, st *gormstore.Store, c store.Claim, want store.State, why ...any) store.Record {
 	t.Helper()
-	rec := try(st.Find(t.Context(), c.ID)).ok(t)
+	rec := try(st.Find(t.Context(), c.ID, store.Viewer{All: true})).ok(t)
 	require.Equal(t, want, rec.State(), why...)
 	return rec
 }
@@ -450,7 +449,7 @@ func requireCompleted(t *testing.T, st *gormstore.Store, c store.Claim, want sto
 // requireNothing checks that there is no record of the key, visible or not.
 func requireNothing(t *testing.T, st *gormstore.Store, c store.Claim) {
 	t.Helper()
-	_, err := st.Find(t.Context(), c.ID)
+	_, err := st.Find(t.Context(), c.ID, store.Viewer{All: true})
 	require.ErrorIs(t, err, core.ErrNotFound)
 }
 

@@ -54,11 +54,11 @@ func requireWholeLife(t *testing.T, st *gormstore.Store, db *gorm.DB) {
 	c = command(store.Park)
 	ticket := won(t, st, c)
 	require.NoError(t, st.Renew(ctx, ticket, lease))
-	require.NoError(t, st.Complete(ctx, ticket, secretive()))
+	require.NoError(t, st.End(ctx, ticket, store.Ending{State: store.Completed, Answer: secretive()}))
 	requireCompleted(t, st, c, secretive())
 
 	c = command(store.Park)
-	require.NoError(t, st.Release(ctx, won(t, st, c)))
+	require.NoError(t, st.End(ctx, won(t, st, c), store.Ending{State: store.Free}))
 	requireFree(t, st, c)
 
 	advance(t, db, 40*24*time.Hour)
@@ -148,7 +148,7 @@ func TestReadOnlyServer(t *testing.T) {
 		require.Error(t, err)
 		require.Nil(t, tx)
 		require.Zero(t, claimed)
-		_, err = st.Find(t.Context(), c.ID)
+		_, err = st.Find(t.Context(), c.ID, store.Viewer{All: true})
 		require.ErrorContains(t, err, "takes no writes")
 		requireNothing(t, newStore(t, openPostgres(t, url, 2)), c)
 	}

@@ -64,8 +64,19 @@ func (s *Store) Renew(ctx context.Context, t store.Ticket, lease time.Duration) 
 	return s.owned(ctx, t, func(store.Record) bool { return false }, renew, lease.Microseconds())
 }
 
-// Complete implements [store.Store].
-func (s *Store) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
+// End implements [store.Store]. If the connection of a release is broken, it goes over another one: the claim that it takes
+// back may have broken it.
+func (s *Store) End(ctx context.Context, t store.Ticket, e store.Ending) error {
+	switch e.State {
+	case store.Completed:
+		return s.complete(ctx, t, e.Answer)
+	case store.Free:
+		return txn.OverAnother(ctx, func() error { return s.release(ctx, t) })
+	}
+	return s.owned(ctx, t, func(store.Record) bool { return false }, park)
+}
+
+func (s *Store) complete(ctx context.Context, t store.Ticket, c store.Completion) error {
 	args, err := completionArgs(c)
 	if err != nil {
 		return err
@@ -77,19 +88,8 @@ func (s *Store) Complete(ctx context.Context, t store.Ticket, c store.Completion
 	return s.answers.Run(ctx, t, s.db.StallOf(0, t.ID), send)
 }
 
-// Park implements [store.Store].
-func (s *Store) Park(ctx context.Context, t store.Ticket) error {
-	return s.owned(ctx, t, func(store.Record) bool { return false }, park)
-}
-
 // keepFree is how long the row of a free key stays, so that the next attempt gets a higher fence.
 const keepFree = store.DefaultRetention
-
-// Release implements [store.Store]. If its connection is broken, it goes over another one: the claim that it takes back
-// may have broken it.
-func (s *Store) Release(ctx context.Context, t store.Ticket) error {
-	return txn.OverAnother(ctx, func() error { return s.release(ctx, t) })
-}
 
 func (s *Store) release(ctx context.Context, t store.Ticket) error {
 	if t.Fence != 0 {

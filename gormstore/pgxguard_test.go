@@ -70,7 +70,7 @@ func TestPgxWriteGuard(t *testing.T) {
 	_, rollback := begin(t, onPool, command(core.Rollback))
 	var inStep context.Context
 	segments, _ := resume(t, onPool, command(core.Resume))
-	require.NoError(t, segments.Step(segments.Bind(t.Context()), func(ctx context.Context) error { inStep = ctx; return nil }))
+	require.NoError(t, segments.Step(segments.Bind(t.Context(), nil), func(ctx context.Context) error { inStep = ctx; return nil }))
 	for attempt, ctx := range map[string]context.Context{"Rollback": rollback, "step of Resume": inStep} {
 		for way, write := range pastPgx {
 			t.Run(attempt+", "+way, func(t *testing.T) {

@@ -377,7 +377,7 @@ func TestPgxTxInSteps(t *testing.T) {
 	t.Parallel()
 	db := freshPool(t)(t)
 	segments, _ := resume(t, newStore(t, db), command(core.Resume))
-	ctx := segments.Bind(t.Context())
+	ctx := segments.Bind(t.Context(), nil)
 	var kept gormstore.PgxDBTX
 	require.NoError(t, segments.Step(ctx, func(ctx context.Context) error {
 		kept, _ = gormstore.PgxTx(ctx)

@@ -41,7 +41,7 @@ func TestRepeatDoesNotWaitInACrowd(t *testing.T) {
 			st := newStore(t, db)
 			first, other := command(core.Rollback), command(core.Rollback)
 			tx, _ := begin(t, st, first)
-			running := []store.Tx{tx}
+			running := []store.Attempt{tx}
 			if d.shared {
 				tx, _ := begin(t, st, command(core.Rollback))
 				running = append(running, tx)

@@ -15,12 +15,10 @@ import (
 )
 
 // Find implements [store.Store].
-func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
-	return s.findOnPool(ctx, func(store.Record) bool { return true }, find, id[:])
-}
-
-// FindFor implements [store.Store].
-func (s *Store) FindFor(ctx context.Context, id store.ID, v store.Viewer) (store.Record, error) {
+func (s *Store) Find(ctx context.Context, id store.ID, v store.Viewer) (store.Record, error) {
+	if v.All {
+		return s.findOnPool(ctx, v.Sees, find, id[:])
+	}
 	first, last := realms(v.Realm)
 	if len(v.Realm) == 0 {
 		first, last = last, first // none is in between
@@ -69,7 +67,7 @@ func realms(within []byte) (first, last []byte) {
 	return f[:], l[:]
 }
 
-// List implements [store.Store]. It reads a page and no more from the indexes of open records: see patrol.go.
+// List implements [store.Operations]. It reads a page and no more from the indexes of open records: see patrol.go.
 func (s *Store) List(ctx context.Context, query store.Query) (recs []store.Record, err error) {
 	name, first := txn.List, query.From
 	if query.Newest {
@@ -247,7 +245,7 @@ func (s *Store) LastAnswered(ctx context.Context, within []byte, method, route s
 	if err != nil {
 		return store.Record{}, err
 	}
-	return s.Find(ctx, ids[0])
+	return s.Find(ctx, ids[0], store.Viewer{All: true})
 }
 
 // settlements runs a statement that returns settlements.

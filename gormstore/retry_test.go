@@ -22,11 +22,11 @@ BEGIN
 END $$`
 
 // answers are how an attempt ends with what its handler answers.
-var answers = map[string]func(t *testing.T, tx store.Tx) error{
-	"2xx":           func(t *testing.T, tx store.Tx) error { return seal(t.Context(), tx, paid(), false) },
-	"4xx":           func(t *testing.T, tx store.Tx) error { return seal(t.Context(), tx, refused(), true) },
-	"4xx with rows": func(t *testing.T, tx store.Tx) error { return seal(t.Context(), tx, refused(), false) },
-	"5xx":           func(_ *testing.T, tx store.Tx) error { return tx.Rollback() },
+var answers = map[string]func(t *testing.T, tx store.Attempt) error{
+	"2xx":           func(t *testing.T, tx store.Attempt) error { return seal(t.Context(), tx, paid(), false) },
+	"4xx":           func(t *testing.T, tx store.Attempt) error { return seal(t.Context(), tx, refused(), true) },
+	"4xx with rows": func(t *testing.T, tx store.Attempt) error { return seal(t.Context(), tx, refused(), false) },
+	"5xx":           func(_ *testing.T, tx store.Attempt) error { return tx.Rollback() },
 }
 
 // Errors that ask for a repeat of the whole command, in all the ways in which a handler can get one and swallow it.
@@ -130,7 +130,7 @@ func TestDeadlockBetweenRows(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			ctx := tx.Bind(t.Context())
+			ctx := tx.Bind(t.Context(), nil)
 			handle, _ := gormstore.SQLTx(ctx)
 			// The columns of a row are computed before it is locked: at the second one, the first one is.
 			query := "SELECT id, CASE WHEN name = '" + second + "' THEN meet() END FROM effects ORDER BY id " + order + " FOR UPDATE"
@@ -177,7 +177,7 @@ func TestConflictsEnd(t *testing.T) {
 		c := command(store.Park)
 		ticket := won(t, st, c)
 		require.NoError(t, st.Renew(t.Context(), ticket, lease))
-		require.NoError(t, st.Complete(t.Context(), ticket, paid()))
+		require.NoError(t, st.End(t.Context(), ticket, store.Ending{State: store.Completed, Answer: paid()}))
 		requireCompleted(t, st, c, paid())
 	}
 }

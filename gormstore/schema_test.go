@@ -74,7 +74,7 @@ func TestStrayOnAConnection(t *testing.T) {
 				st := newStore(t, db)
 				box, j := newInbox(t, db, stockInbox), newJournal(t, db)
 				if when == "after it" {
-					require.ErrorIs(t, err2(st.Find(t.Context(), store.ID{1})), store.ErrNotFound)
+					require.ErrorIs(t, err2(st.Find(t.Context(), store.ID{1}, store.Viewer{All: true})), store.ErrNotFound)
 				}
 				elsewhere := openPostgres(t, address, 2) // where nobody has left anything
 
@@ -83,7 +83,7 @@ func TestStrayOnAConnection(t *testing.T) {
 				ticket := won(t, newStore(t, elsewhere), parked)
 				onAll(t, db, connections, stray.set)
 				require.False(t, try(st.Claim(t.Context(), again(parked))).ok(t).Won, "the key is claimed twice")
-				require.NoError(t, st.Complete(t.Context(), ticket, paid()))
+				require.NoError(t, st.End(t.Context(), ticket, store.Ending{State: store.Completed, Answer: paid()}))
 
 				tx, _ := begin(t, st, transacted)
 				require.NoError(t, seal(t.Context(), tx, paid(), false))
@@ -256,7 +256,7 @@ func TestManyFirstUses(t *testing.T) {
 		var group sync.WaitGroup
 		for range 8 {
 			group.Go(func() {
-				_, err := st.Find(t.Context(), store.ID{1})
+				_, err := st.Find(t.Context(), store.ID{1}, store.Viewer{All: true})
 				assert.ErrorIs(t, err, store.ErrNotFound)
 			})
 		}

@@ -122,7 +122,7 @@ func (e *segment) Lose(ctx context.Context, q txn.Querier, left time.Duration) e
 	return err
 }
 
-// Seal implements [store.Tx].
+// Seal implements [store.Attempt].
 func (a *attempt) Seal(ctx context.Context, seal store.Seal) (now time.Time, err error) {
 	e := &a.first
 	if a.isSealed() {
@@ -185,7 +185,7 @@ func (a *attempt) toSeal(ctx context.Context, e *segment) (*txn.Tx, error) {
 		return nil, errUndone
 	}
 	if a.sealed && seal.Answer != nil && seal.Steps == nil {
-		return nil, a.store.Complete(ctx, a.ticket(), *seal.Answer)
+		return nil, a.store.complete(ctx, a.ticket(), *seal.Answer)
 	}
 	err := a.open(ctx)
 	a.isOpen = false
@@ -238,7 +238,7 @@ func (a *attempt) unlessTaken(ctx context.Context, t *txn.Tx, e *segment, err er
 	if !errors.Is(err, store.ErrStale) && !errors.Is(err, store.ErrRetryable) && !errors.Is(err, store.ErrAborted) {
 		return err
 	}
-	rec, found := a.store.Find(ctx, a.claim.ID)
+	rec, found := a.store.Find(ctx, a.claim.ID, store.Viewer{All: true})
 	switch mine := found == nil && rec.Ticket == a.ticket(); {
 	case mine && e.seal.Answer != nil && databaseSteps(e.seal) == 0 && hasOutcome(rec):
 		return nil
@@ -250,7 +250,7 @@ func (a *attempt) unlessTaken(ctx context.Context, t *txn.Tx, e *segment, err er
 
 // taken returns an error unless nobody else has the key.
 func (a *attempt) taken(ctx context.Context) error {
-	rec, err := a.store.Find(ctx, a.claim.ID)
+	rec, err := a.store.Find(ctx, a.claim.ID, store.Viewer{All: true})
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && (rec.State() == store.Free || rec.Ticket == a.ticket()):
 		return nil

@@ -101,8 +101,8 @@ type unsure struct {
 	lost func(store.Seal) bool
 }
 
-func (s *unsure) Resume(ctx context.Context, c store.Claim) (store.Segments, store.Claimed, error) {
-	segments, claimed, err := s.Store.Resume(ctx, c)
+func (s *unsure) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.Claimed, error) {
+	segments, claimed, err := s.Store.Begin(ctx, c)
 	if segments != nil {
 		segments = &unsureSegments{segments, s}
 	}
@@ -110,12 +110,12 @@ func (s *unsure) Resume(ctx context.Context, c store.Claim) (store.Segments, sto
 }
 
 type unsureSegments struct {
-	store.Segments
+	store.Attempt
 	store *unsure
 }
 
 func (s *unsureSegments) Seal(ctx context.Context, seal store.Seal) (time.Time, error) {
-	now, err := s.Segments.Seal(ctx, seal)
+	now, err := s.Attempt.Seal(ctx, seal)
 	if err == nil && s.store.lost(seal) {
 		err = core.ErrUnconfirmed
 	}
@@ -195,7 +195,7 @@ func TestStepsAreSealedWithTheirOwnRows(t *testing.T) {
 	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, st *gormstore.Store) {
 		c := command(core.Resume)
 		segments, _ := resume(t, st, c)
-		ctx := segments.Bind(t.Context())
+		ctx := segments.Bind(t.Context(), nil)
 		require.NoError(t, err2(segments.Seal(ctx, store.Seal{Steps: []store.StepRecord{{Name: "call", Kind: store.ProviderStep}}})))
 		require.NoError(t, segments.Step(ctx, addEffect))
 		require.NoError(t, segments.Rollback())

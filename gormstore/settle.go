@@ -7,7 +7,7 @@ import (
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
-// Settle implements [store.Store].
+// Settle implements [store.Operations].
 func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, error) {
 	var settled store.Record
 	work := func(q txn.Querier) error {

@@ -138,7 +138,7 @@ func TestSQLWriteGuard(t *testing.T) {
 			_, rollback := begin(t, onPool, command(core.Rollback))
 			var inStep context.Context
 			segments, _ := resume(t, onPool, command(core.Resume))
-			require.NoError(t, segments.Step(segments.Bind(t.Context()), func(ctx context.Context) error { inStep = ctx; return nil }))
+			require.NoError(t, segments.Step(segments.Bind(t.Context(), nil), func(ctx context.Context) error { inStep = ctx; return nil }))
 			for attempt, ctx := range map[string]context.Context{"Rollback": rollback, "step of Resume": inStep} {
 				for way, write := range pastSQL {
 					t.Run(attempt+", "+way, func(t *testing.T) {
@@ -181,7 +181,7 @@ func requireLibraryPasses(t *testing.T, db *gorm.DB, work func(ctx context.Conte
 	}))
 	require.Equal(t, before+3, countEffects(t, db))
 	segments, _ := resume(t, st, command(core.Resume))
-	ctx := segments.Bind(t.Context())
+	ctx := segments.Bind(t.Context(), nil)
 	for range 2 { // the second one opens a segment of its own
 		require.NoError(t, segments.Step(ctx, func(inside context.Context) error {
 			tx, _ := gormstore.SQLTx(inside)

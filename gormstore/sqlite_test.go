@@ -110,7 +110,7 @@ func TestAnswerWaitsForTheWriter(t *testing.T) {
 
 	for waited := 0; waited < 3; { // as core does, until it gives up
 		impatient, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		err := st.Complete(impatient, ticket, paid())
+		err := st.End(impatient, ticket, store.Ending{State: store.Completed, Answer: paid()})
 		cancel()
 		if errors.Is(err, store.ErrUnconfirmed) {
 			waited++
@@ -120,7 +120,7 @@ func TestAnswerWaitsForTheWriter(t *testing.T) {
 	}
 	require.NoError(t, seal(t.Context(), long, paid(), false))
 	eventually(t, "the answer is recorded", func() bool {
-		rec := try(st.Find(t.Context(), finished.ID)).ok(t)
+		rec := try(st.Find(t.Context(), finished.ID, store.Viewer{All: true})).ok(t)
 		return rec.State() == store.Completed
 	})
 	requireCompleted(t, st, finished, paid())

@@ -122,7 +122,9 @@ func TestBlackHole(t *testing.T) {
 					}
 					ctx := within(t, 30*time.Second)
 					outcomes[i] = make(chan error, 1)
-					go func() { outcomes[i] <- h.store.Complete(ctx, tickets[i], paid()) }()
+					go func() {
+						outcomes[i] <- h.store.End(ctx, tickets[i], store.Ending{State: store.Completed, Answer: paid()})
+					}()
 				}
 				for range n {
 					<-h.fallen
@@ -202,7 +204,7 @@ func TestStandbyIsNoBlackHole(t *testing.T) {
 	completed := later(func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		return st.Complete(ctx, ticket, paid())
+		return st.End(ctx, ticket, store.Ending{State: store.Completed, Answer: paid()})
 	})
 	sessions(t, r.admin, 1, "wait_event = 'SyncRep' AND query LIKE 'UPDATE%'")
 	requireHeld(t)

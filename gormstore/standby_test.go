@@ -88,7 +88,7 @@ func TestNoQuestionIsAnsweredByAStandby(t *testing.T) {
 	counted := command(store.Park)
 	counted.Counted, open.Scope = true, store.Scope{7}
 	ticket := answered(t, on, done)
-	require.NoError(t, on.Park(t.Context(), won(t, on, open)))
+	require.NoError(t, on.End(t.Context(), won(t, on, open), store.Ending{State: store.Unknown}))
 	won(t, on, counted)
 	lapsed.Lease = time.Millisecond
 	resumed(t, on, lapsed, store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})
@@ -123,10 +123,12 @@ func TestNoQuestionIsAnsweredByAStandby(t *testing.T) {
 			return fmt.Sprint(len(steps)), err
 		},
 		"record": func() (string, error) {
-			rec, err := app.Find(ctx, done.ID)
+			rec, err := app.Find(ctx, done.ID, store.Viewer{All: true})
 			return rec.State().String(), err
 		},
-		"own record": func() (string, error) { return told("", app.Complete(ctx, ticket, paid())) },
+		"own record": func() (string, error) {
+			return told("", app.End(ctx, ticket, store.Ending{State: store.Completed, Answer: paid()}))
+		},
 		"in flight":  func() (string, error) { return told(app.InFlight(ctx, held.ID)) },
 		"open":       func() (string, error) { return told(app.CountOpen(ctx, counted.Scope, 10)) },
 		"open steps": func() (string, error) { return told(app.OpenSteps(ctx, nil, 10)) },
@@ -166,7 +168,7 @@ func TestNoQuestionIsAnsweredByAStandby(t *testing.T) {
 			return claimed.Record.State().String(), err
 		},
 		"takeover": func() (string, error) {
-			segments, claimed, err := app.Resume(ctx, again(lapsed))
+			segments, claimed, err := app.Begin(ctx, again(lapsed))
 			if segments != nil {
 				err = errors.Join(err, segments.Rollback())
 			}

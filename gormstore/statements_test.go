@@ -129,7 +129,7 @@ func TestSightingIsOneStatement(t *testing.T) {
 	db := openPostgres(t, url, 4)
 	st := newStore(t, db)
 	c := sightingOf(command(store.Park))
-	_, err := st.Find(t.Context(), c.ID) // the store's first statement finds the schema
+	_, err := st.Find(t.Context(), c.ID, store.Viewer{All: true}) // the store's first statement finds the schema
 	require.ErrorIs(t, err, store.ErrNotFound)
 	read()
 	for range 3 {

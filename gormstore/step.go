@@ -48,7 +48,7 @@ func StepDo(ctx context.Context, name string, fn func(tx *gorm.DB) error) error 
 	return err
 }
 
-// Steps implements [store.Stepper].
+// Steps implements [store.Attempts].
 func (s *Store) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, error) {
 	var steps []store.StepRecord
 	err := s.db.OnPool(ctx, func(q txn.Querier) error {

@@ -151,15 +151,15 @@ func reserveCallBook(ctx context.Context, calls ...*int) error {
 func TestStepAfterItsOperationHasEnded(t *testing.T) {
 	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, st *gormstore.Store) {
 		a := newStepApp(t, st)
-		for name, end := range map[string]func(ctx context.Context, t store.Ticket) error{
-			"answered": func(ctx context.Context, t store.Ticket) error { return st.Complete(ctx, t, paid()) },
-			"freed":    st.Release,
+		for name, end := range map[string]store.Ending{
+			"answered": {State: store.Completed, Answer: paid()},
+			"freed":    {State: store.Free},
 		} {
 			w := a.as(name, func(ctx context.Context) error {
 				require.NoError(t, callProvider(ctx))
 				id, _ := core.Operation(ctx)
-				rec := try(st.Find(ctx, id)).ok(t)
-				over := func() { require.NoError(t, end(context.WithoutCancel(ctx), rec.Ticket), name) }
+				rec := try(st.Find(ctx, id, store.Viewer{All: true})).ok(t)
+				over := func() { require.NoError(t, st.End(context.WithoutCancel(ctx), rec.Ticket, end), name) }
 				if db.Name() == "sqlite" {
 					over() // its one writer is the step's, from the beginning
 					require.ErrorIs(t, reserve(ctx, nil), core.ErrStale, name)

@@ -12,8 +12,7 @@ import (
 )
 
 // Store keeps records in the database of a *gorm.DB. Any number of goroutines may use it. It can do everything
-// that a store can do: it is a [store.Transactor], [store.Stepper], [store.Operations], [store.Settings] and
-// [store.Sightings].
+// that a store can do: it is a [store.Attempts], [store.Operations], [store.Settings] and [store.Sightings].
 type Store struct {
 	db *txn.Database
 
@@ -23,8 +22,7 @@ type Store struct {
 }
 
 var (
-	_ store.Transactor = (*Store)(nil)
-	_ store.Stepper    = (*Store)(nil)
+	_ store.Attempts   = (*Store)(nil)
 	_ store.Operations = (*Store)(nil)
 	_ store.Settings   = (*Store)(nil)
 	_ store.Sightings  = (*Store)(nil)
@@ -55,6 +53,9 @@ func New(db *gorm.DB, options ...Option) (*Store, error) {
 	}
 	return &Store{db: d}, nil
 }
+
+// Rows implements [store.Attempts].
+func (s *Store) Rows() bool { return true }
 
 // Close releases the SQLite file for another process. The database itself stays open: it is the app's. On
 // PostgreSQL there is nothing to close.

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/storetest"
 )
 
@@ -20,7 +20,7 @@ func TestStore(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			newSubject := subjects(t, d)
-			features := storetest.Features{Rollback: true, Shared: d.shared, Steps: true, Watch: true, Operations: true, Settings: true}
+			features := storetest.Features{Attempts: true, Rows: true, Shared: d.shared, Watch: true, Settings: true}
 			storetest.Run(t, newSubject, features)
 			t.Run("stress", func(t *testing.T) { storetest.Stress(t, newSubject, features) })
 		})
@@ -67,7 +67,7 @@ func subject(t *testing.T, db, twin *gorm.DB) storetest.Subject {
 		Effects: func(t *testing.T) int { return countEffects(t, db) },
 	}
 	if twin != nil {
-		s.Twin = func(t *testing.T) core.Store { return newStore(t, twin) }
+		s.Twin = func(t *testing.T) store.Operations { return newStore(t, twin) }
 	}
 	return s
 }

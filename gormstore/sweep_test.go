@@ -46,7 +46,7 @@ func TestSweepOfPartitions(t *testing.T) {
 		c := retained(command(core.Park))
 		ticket := won(t, st, c)
 		if i%2 == 0 {
-			require.NoError(t, st.Complete(t.Context(), ticket, paid()))
+			require.NoError(t, st.End(t.Context(), ticket, store.Ending{State: store.Completed, Answer: paid()}))
 		}
 	}
 	const past = "- 90 * 86400000000"
@@ -207,14 +207,14 @@ func TestSweepBetweenTheFirstStatements(t *testing.T) {
 	c.Key = store.KeyTime{Made: time.UnixMilli(time.Now().Add(-time.Hour).UnixMilli()), Timed: true}
 	ticket := won(t, st, c)
 	answered := store.Completion{Answer: store.Answer{Status: 201}, Retention: time.Hour}
-	require.NoError(t, st.Complete(t.Context(), ticket, answered))
+	require.NoError(t, st.End(t.Context(), ticket, store.Ending{State: store.Completed, Answer: answered}))
 	advance(t, db, 2*time.Hour)
 
 	config := try(pgx.ParseConfig(url)).ok(t)
 	swept := false
 	stops := &stopper{stdlib.GetConnector(*config), lookFirst, func() {
 		sweepOnce(t, st)
-		require.ErrorIs(t, err2(st.Find(t.Context(), c.ID)), store.ErrNotFound)
+		require.ErrorIs(t, err2(st.Find(t.Context(), c.ID, store.Viewer{All: true})), store.ErrNotFound)
 		swept = true
 	}}
 	pool := sql.OpenDB(stops)

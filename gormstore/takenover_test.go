@@ -80,9 +80,9 @@ func TestWhatWasSeenIsConfirmedThere(t *testing.T) {
 			return box.Process(t.Context(), m, func(*gorm.DB) error { return nil })
 		},
 		"an answer": func(db *gorm.DB) error {
-			return stores[db].Complete(t.Context(), claimed.Record.Ticket, store.Completion{
+			return stores[db].End(t.Context(), claimed.Record.Ticket, store.Ending{State: store.Completed, Answer: store.Completion{
 				Answer: store.Answer{Status: 201}, Retention: time.Hour, Tombstone: time.Hour,
-			})
+			}})
 		},
 	} {
 		o.over.Store(false)

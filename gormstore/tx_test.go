@@ -73,9 +73,9 @@ func TestTxEnds(t *testing.T) {
 		})
 
 		t.Run("after the end everything is refused", func(t *testing.T) {
-			for name, end := range map[string]func(store.Tx) error{
-				"commit":   func(tx store.Tx) error { return seal(t.Context(), tx, refused(), true) },
-				"rollback": func(tx store.Tx) error { return tx.Rollback() },
+			for name, end := range map[string]func(store.Attempt) error{
+				"commit":   func(tx store.Attempt) error { return seal(t.Context(), tx, refused(), true) },
+				"rollback": func(tx store.Attempt) error { return tx.Rollback() },
 			} {
 				tx, ctx := begin(t, st, command(store.Rollback))
 				handle, _ := gormstore.SQLTx(ctx)

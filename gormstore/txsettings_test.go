@@ -175,8 +175,8 @@ func TestWeakSessionsCommitDurably(t *testing.T) {
 		require.True(t, claimed.Won)
 		return claimed.Record.Ticket
 	}
-	require.NoError(t, st.Complete(ctx, claim(command(store.Park)), paid()))
-	require.NoError(t, st.Park(ctx, claim(command(store.Park))))
+	require.NoError(t, st.End(ctx, claim(command(store.Park)), store.Ending{State: store.Completed, Answer: paid()}))
+	require.NoError(t, st.End(ctx, claim(command(store.Park)), store.Ending{State: store.Unknown}))
 	call := store.StepRecord{Name: "charge", Kind: store.ProviderStep}
 	segments, _ := resume(t, st, command(store.Resume))
 	for _, s := range []store.Seal{{Start: &call}, {Steps: []store.StepRecord{call}}, {Answer: new(paid())}} {

@@ -27,7 +27,7 @@ func requireClaimWrote(
 	t.Helper()
 	tx, ctx := begin(t, st, c)
 	require.NoError(t, work(ctx), name)
-	require.Equal(t, want, tx.(store.WrittenTx).Wrote(), name)
+	require.Equal(t, want, tx.Statements().Wrote, name)
 	require.NoError(t, tx.Rollback())
 }
 

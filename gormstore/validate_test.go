@@ -181,9 +181,9 @@ func TestLeastRights(t *testing.T) {
 			require.NoError(t, seal(t.Context(), tx, paid(), false))
 			parked := try(st.Claim(t.Context(), command(store.Park))).ok(t)
 			require.NoError(t, st.Refer(t.Context(), parked.Record.ID, store.Realm{}, store.Ref{Name: "charge", Value: "ch_1"}))
-			require.NoError(t, st.Complete(t.Context(), parked.Record.Ticket, paid()))
+			require.NoError(t, st.End(t.Context(), parked.Record.Ticket, store.Ending{State: store.Completed, Answer: paid()}))
 			given := command(store.Park)
-			require.NoError(t, st.Release(t.Context(), store.Ticket{ID: given.ID, Owner: given.Owner}))
+			require.NoError(t, st.End(t.Context(), store.Ticket{ID: given.ID, Owner: given.Owner}, store.Ending{State: store.Free}))
 			short := command(store.Park)
 			short.Lease, short.Deadline = time.Microsecond, time.Microsecond
 			unknown := try(st.Claim(t.Context(), short)).ok(t)

@@ -82,7 +82,7 @@ func sendCommands(t *testing.T, db *gorm.DB, clients, each, body, open int) {
 				tickets = append(tickets, claimed.Record.Ticket)
 			}
 			if len(tickets) > open || n >= each {
-				if err := st.Complete(t.Context(), tickets[0], answer); err != nil {
+				if err := st.End(t.Context(), tickets[0], store.Ending{State: store.Completed, Answer: answer}); err != nil {
 					return err
 				}
 				tickets = tickets[1:]

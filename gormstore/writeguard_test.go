@@ -293,7 +293,7 @@ func TestWritesWithoutContextEnd(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		attempt := tx.Bind(ctx)
+		attempt := tx.Bind(ctx, nil)
 		return errors.Join(
 			addEffect(attempt),
 			db.Create(&effect{Name: "invisible"}).Error,

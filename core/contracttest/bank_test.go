@@ -26,12 +26,13 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/contracttest"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
 
 // bank is the app that the suite is tried on, without its web framework: it books payments.
 type bank struct {
-	store    core.Store
+	store    store.Operations
 	recovery core.Recovery
 	book     func(ctx context.Context) error
 	booked   func(ctx context.Context) (int, error)

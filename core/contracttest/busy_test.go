@@ -67,7 +67,7 @@ func TestAStoreThatIsTooBusy(t *testing.T) {
 func onABusyStore(t *testing.T, rule string, slow bool, claims int, patience time.Duration, refused func(*bank)) (failure, skip string) {
 	t.Helper()
 	b := inMemory(t)
-	b.store = &busyStore{Store: b.store, refuse: claims, refused: func() {
+	b.store = &busyStore{Operations: b.store, refuse: claims, refused: func() {
 		if refused != nil {
 			refused(b)
 		}
@@ -93,7 +93,7 @@ func violation(t *testing.T, app contracttest.App, rule string, patience time.Du
 
 // busyStore refuses the first claims of each key.
 type busyStore struct {
-	core.Store
+	store.Operations
 	refuse  int
 	refused func()
 
@@ -113,5 +113,5 @@ func (s *busyStore) Claim(ctx context.Context, c store.Claim) (store.Claimed, er
 		s.refused()
 		return store.Claimed{}, fmt.Errorf("claim %d: %w", n, context.DeadlineExceeded)
 	}
-	return s.Store.Claim(ctx, c)
+	return s.Operations.Claim(ctx, c)
 }

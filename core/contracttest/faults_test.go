@@ -40,7 +40,7 @@ func (m mutant) app(t *testing.T) contracttest.App {
 	t.Helper()
 	b := m.open(t)
 	if m.store != nil {
-		s := &faultyStore{Store: b.store, claim: b.store.Claim, complete: b.store.Complete, park: b.store.Park}
+		s := &faultyStore{b.store, b.store.Claim, b.store.End}
 		m.store(s)
 		b.store = s
 	}
@@ -263,10 +263,9 @@ func (w *recordingWriter) Write(p []byte) (int, error) {
 
 // faultyStore is a store whose methods can be exchanged.
 type faultyStore struct {
-	core.Store
-	claim    func(context.Context, store.Claim) (store.Claimed, error)
-	complete func(context.Context, store.Ticket, store.Completion) error
-	park     func(context.Context, store.Ticket) error
+	store.Operations
+	claim func(context.Context, store.Claim) (store.Claimed, error)
+	end   func(context.Context, store.Ticket, store.Ending) error
 }
 
 func storing(fault func(*faultyStore)) fault { return func(m *mutant) { m.store = fault } }
@@ -275,8 +274,6 @@ func (s *faultyStore) Claim(ctx context.Context, c store.Claim) (store.Claimed, 
 	return s.claim(ctx, c)
 }
 
-func (s *faultyStore) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
-	return s.complete(ctx, t, c)
+func (s *faultyStore) End(ctx context.Context, t store.Ticket, e store.Ending) error {
+	return s.end(ctx, t, e)
 }
-
-func (s *faultyStore) Park(ctx context.Context, t store.Ticket) error { return s.park(ctx, t) }

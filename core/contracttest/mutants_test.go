@@ -139,7 +139,7 @@ var mutants = []struct {
 	// Its command.
 	{"commands are not compared", "H-1 H-2 H-3 H-6 H-8 M-1 R-1 S-1 S-2 S-3 ...", all(both, storing(func(s *faultyStore) {
 		s.claim = func(ctx context.Context, c store.Claim) (store.Claimed, error) {
-			got, err := s.Store.Claim(ctx, c)
+			got, err := s.Operations.Claim(ctx, c)
 			got.Record.Hash = c.Hash
 			return got, err
 		}
@@ -147,7 +147,7 @@ var mutants = []struct {
 	{"a key for each route", "M-7 M-8 S-3", storing(func(s *faultyStore) {
 		s.claim = func(ctx context.Context, c store.Claim) (store.Claimed, error) {
 			c.ID = sha256.Sum256(append(c.ID[:], c.Route...))
-			return s.Store.Claim(ctx, c)
+			return s.Operations.Claim(ctx, c)
 		}
 	})},
 	{"the query does not count", "H-1", asking(func(r *http.Request) {
@@ -208,9 +208,9 @@ var mutants = []struct {
 	// Its repeats.
 	{"looks before it claims", "M-6", storing(func(s *faultyStore) {
 		s.claim = func(ctx context.Context, c store.Claim) (store.Claimed, error) {
-			_, err := s.Find(ctx, c.ID)
+			_, err := s.Find(ctx, c.ID, store.Viewer{All: true})
 			time.Sleep(time.Millisecond) // as a database is away
-			got, claimErr := s.Store.Claim(ctx, c)
+			got, claimErr := s.Operations.Claim(ctx, c)
 			got.Won = got.Won || errors.Is(err, core.ErrNotFound)
 			return got, claimErr
 		}
@@ -246,11 +246,11 @@ var mutants = []struct {
 		}
 	})},
 	{"refusals are not recorded", "H-2 R-1", storing(func(s *faultyStore) { // but free the key
-		s.complete = func(ctx context.Context, t store.Ticket, c store.Completion) error {
-			if c.Answer.Status >= 400 {
-				return s.Release(ctx, t)
+		s.end = func(ctx context.Context, t store.Ticket, e store.Ending) error {
+			if e.Answer.Answer.Status >= 400 {
+				e.State = store.Free
 			}
-			return s.Store.Complete(ctx, t, c)
+			return s.Operations.End(ctx, t, e)
 		}
 	})},
 	{"rows outside the transaction", "X-0", func(m *mutant) {
@@ -260,7 +260,14 @@ var mutants = []struct {
 			return b
 		}
 	}},
-	{"what failed in Park runs again", "M-4 M-7", storing(func(s *faultyStore) { s.park = s.Release })},
+	{"what failed in Park runs again", "M-4 M-7", storing(func(s *faultyStore) {
+		s.end = func(ctx context.Context, t store.Ticket, e store.Ending) error {
+			if e.State == store.Unknown {
+				e.State = store.Free
+			}
+			return s.Operations.End(ctx, t, e)
+		}
+	})},
 	{"effects outside of steps", "X-3", func(m *mutant) {
 		m.open = func(t *testing.T) *bank {
 			b := inMemory(t)

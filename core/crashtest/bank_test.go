@@ -29,7 +29,7 @@ import (
 
 // bank is the app that the kit is tried on. It moves money, and runs in this process.
 type bank struct {
-	store    store.Store // outlives the app, like ledger
+	store    store.Operations // outlives the app, like ledger
 	recovery store.Recovery
 	pay      func(ctx context.Context, g *crashtest.Gates, order int) error
 	effects  func(order int) (crashtest.Effects, error)
@@ -63,7 +63,7 @@ func (l *ledger) effects(order int) (crashtest.Effects, error) {
 }
 
 // inMemory is a store whose leases run out soon, although none can be configured to.
-func inMemory() store.Store {
+func inMemory() store.Operations {
 	start := time.Now()
 	return memstore.New(memstore.WithClock(func() time.Time { return start.Add(20 * time.Since(start)) }))
 }

@@ -25,7 +25,7 @@ type Gates struct {
 	wires  bool           // there is a database, and so there is work that no command has asked for
 	moved  time.Time      // when an event, or an answer to one, came last
 	wins   int            // claims that were won, as far as the gates can tell
-	txs    map[store.Tx]bool
+	txs    map[store.Attempt]bool
 	closes []func()
 
 	dead, closed         chan struct{}
@@ -36,7 +36,7 @@ type Gates struct {
 // NewGates returns gates that let everything pass. Close them after use.
 func NewGates() *Gates {
 	return &Gates{
-		links: make(map[*link]bool), txs: make(map[store.Tx]bool),
+		links: make(map[*link]bool), txs: make(map[store.Attempt]bool),
 		dead: make(chan struct{}), closed: make(chan struct{}),
 	}
 }
@@ -155,7 +155,7 @@ func (g *Gates) resting() bool {
 func (g *Gates) Kill() {
 	g.deadOnce.Do(func() { close(g.dead) })
 	g.mu.Lock()
-	var open []store.Tx
+	var open []store.Attempt
 	for tx := range g.txs {
 		open = append(open, tx)
 	}

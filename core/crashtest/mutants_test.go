@@ -31,7 +31,7 @@ var mutants = []struct {
 	found at
 }{
 	{"frees the key of what was lost", freesLost, at{
-		`"ledger" is there 2 times`: "after book, before Complete",
+		`"ledger" is there 2 times`: "after book, before End completed",
 	}},
 	{"a new key at the provider for each attempt", paying(resuming, func(ctx context.Context, _ int, book func()) error {
 		return core.CallDo(ctx, "book", func(context.Context, store.DerivedKey) error {
@@ -61,7 +61,7 @@ var mutants = []struct {
 		return err
 	}), at{"2 times": "after book, before Seal answer"}},
 	{"moves the money after the answer", afterAnswer, at{
-		"is lost": "after Complete, before book", // before: the client has its answer, and repeats nothing
+		"is lost": "after End completed, before book", // before: the client has its answer, and repeats nothing
 	}},
 	{"answers are kept in memory", answersInMemory, at{
 		"2 times":     "after book, before the answer leaves, while the answer leaves",
@@ -72,7 +72,7 @@ var mutants = []struct {
 		"no final answer": "after lock, before book, after book, before unlock",
 	}},
 	{"unknown is not said to be legal", tried(parking, known), at{
-		"outcome_unknown": "after Claim, before book, after book, before Complete",
+		"outcome_unknown": "after Claim, before book, after book, before End completed",
 	}},
 }
 
@@ -145,14 +145,14 @@ func freesLost(t *testing.T) *bank {
 	return b
 }
 
-type runsAgain struct{ store.Store }
+type runsAgain struct{ store.Operations }
 
 func (s runsAgain) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	claimed, err := s.Store.Claim(ctx, c)
+	claimed, err := s.Operations.Claim(ctx, c)
 	if err == nil && claimed.Record.State() == store.Unknown {
 		settled := store.Settlement{ID: c.ID, Fence: claimed.Record.Fence, Who: "a mutant", Why: "it was lost"}
 		if _, tooEarly := s.Settle(ctx, settled); tooEarly == nil {
-			return s.Store.Claim(ctx, c)
+			return s.Operations.Claim(ctx, c)
 		}
 		return store.Claimed{Busy: true}, nil
 	}

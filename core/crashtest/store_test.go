@@ -19,7 +19,7 @@ func TestGatesAreTransparent(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Subject {
 		var clock storetest.Clock
 		return storetest.Subject{Store: g.Store(memstore.New(memstore.WithClock(clock.Now))), Advance: clock.Advance}
-	}, storetest.Features{Steps: true, Watch: true, Operations: true, Settings: true})
+	}, storetest.Features{Attempts: true, Watch: true, Settings: true})
 }
 
 // TestDeadStoresDoNotReturn shows what a crash is in this process: the call before it has worked, but its caller never
@@ -41,19 +41,19 @@ func TestDeadStoresDoNotReturn(t *testing.T) {
 	<-ended
 	require.False(t, returned)
 	require.Equal(t, []string{"Claim"}, g.Seen())
-	rec, err := under.Find(t.Context(), claim.ID)
+	rec, err := under.Find(t.Context(), claim.ID, store.Viewer{All: true})
 	require.NoError(t, err)
 	require.Equal(t, store.Running, rec.Stored)
 
 	ended = make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = st.Park(t.Context(), rec.Ticket)
+		_ = st.End(t.Context(), rec.Ticket, store.Ending{State: store.Unknown})
 		returned = true
 	}()
 	<-ended
 	require.False(t, returned)
-	rec, err = under.Find(t.Context(), claim.ID)
+	rec, err = under.Find(t.Context(), claim.ID, store.Viewer{All: true})
 	require.NoError(t, err)
 	require.Equal(t, store.Running, rec.Stored)
 }
@@ -63,12 +63,12 @@ func TestDeadTransactionsAreRolledBack(t *testing.T) {
 	b := rollingBack(t)
 	g := crashtest.NewGates()
 	claim := store.Claim{ID: store.ID{1}, Recovery: store.Rollback, Lease: time.Minute, Deadline: time.Minute}
-	_, claimed, err := g.Store(b.store).(store.Transactor).Begin(t.Context(), claim)
+	_, claimed, err := g.Store(b.store).(store.Attempts).Begin(t.Context(), claim)
 	require.NoError(t, err)
 	require.True(t, claimed.Won)
 	g.Close()
 	claim.Owner = store.Owner{2}
-	tx, claimed, err := b.store.(store.Transactor).Begin(t.Context(), claim)
+	tx, claimed, err := b.store.(store.Attempts).Begin(t.Context(), claim)
 	require.NoError(t, err)
 	require.True(t, claimed.Won)
 	require.NoError(t, tx.Rollback())

@@ -15,8 +15,8 @@ import (
 
 // Config configures the pages. Module and Caller are required.
 type Config struct {
-	// Module is the app's module. Its store must be a store.Operations, as those of gormstore and memstore are. It must have
-	// an observer, which is told who has read an answer (EventAnswerRead); core.LogObserver logs it.
+	// Module is the app's module. It must have an observer, which is told who has read an answer
+	// (EventAnswerRead); core.LogObserver logs it.
 	Module *core.Module
 
 	// Caller returns the principal whose login the request carries, as the app has verified it: from a session, a cookie, or
@@ -54,8 +54,6 @@ func New(cfg Config) (http.Handler, error) {
 	switch {
 	case cfg.Module == nil:
 		bad("Module: is required")
-	case !cfg.Module.Inspectable():
-		bad("Module: its store is no store.Operations; use gormstore or memstore, or implement it")
 	case !cfg.Module.Observed():
 		bad("Module: its Config.Observer is not set, so nobody would learn who has read an answer; use core.LogObserver")
 	}

@@ -104,11 +104,11 @@ type shakyStore struct {
 
 var errAway = errors.New("the connection broke off")
 
-func (s *shakyStore) FindFor(ctx context.Context, id core.ID, v store.Viewer) (core.Record, error) {
+func (s *shakyStore) Find(ctx context.Context, id core.ID, v store.Viewer) (core.Record, error) {
 	if s.away.Load() {
 		return core.Record{}, errAway
 	}
-	return s.Store.FindFor(ctx, id, v)
+	return s.Store.Find(ctx, id, v)
 }
 
 func (s *shakyStore) Count(ctx context.Context, q store.Query) ([]store.Count, error) {

@@ -27,16 +27,15 @@ func TestConfig(t *testing.T) {
 	require.ErrorContains(t, err, "Module: is required")
 	require.ErrorContains(t, err, "Caller: is required")
 	for text, cfg := range map[string]inspect.Config{
-		"Prefix: \"idem\"":             {Prefix: "idem"},
-		"Prefix: \"/idem\"":            {Prefix: "/idem"},
-		"Prefix: \"//\"":               {Prefix: "//"},
-		"SignIn: ":                     {SignIn: "javascript:alert(1)"},
-		"is no route such as":          {Settle: "/v1/operations/:id/settle"},
-		"one parameter":                {Settle: "POST /v1/settle"},
-		"is not in the module's":       {Settle: "POST /v2/operations/:id/settle"},
-		"Routes with a recovery":       {Settle: "POST /v1/profile/:one"},
-		"store is no store.Operations": {Module: plain(t)},
-		"Observer is not set":          {Module: unobserved(t)},
+		"Prefix: \"idem\"":       {Prefix: "idem"},
+		"Prefix: \"/idem\"":      {Prefix: "/idem"},
+		"Prefix: \"//\"":         {Prefix: "//"},
+		"SignIn: ":               {SignIn: "javascript:alert(1)"},
+		"is no route such as":    {Settle: "/v1/operations/:id/settle"},
+		"one parameter":          {Settle: "POST /v1/settle"},
+		"is not in the module's": {Settle: "POST /v2/operations/:id/settle"},
+		"Routes with a recovery": {Settle: "POST /v1/profile/:one"},
+		"Observer is not set":    {Module: unobserved(t)},
 	} {
 		if cfg.Module == nil {
 			cfg.Module = d.module
@@ -45,14 +44,6 @@ func TestConfig(t *testing.T) {
 		_, err := inspect.New(cfg)
 		require.ErrorContains(t, err, text)
 	}
-}
-
-// plain is a module whose store has no abilities.
-func plain(t *testing.T) *core.Module {
-	t.Helper()
-	module, err := core.New(core.Config{Store: struct{ core.Store }{newDesk(t).store}, Policy: core.Policy{Recovery: core.Park}})
-	require.NoError(t, err)
-	return module
 }
 
 // unobserved is a module that tells nobody.

@@ -41,7 +41,7 @@ func TestSettleApplied(t *testing.T) {
 	require.Len(t, history, 1)
 	require.Equal(t, `issuer="https://issuer.example" tenant="shop-1" subject="olga"`, history[0].Who)
 	require.Equal(t, "seen at the bank\nline 7", history[0].Why)
-	rec, err := d.store.Find(t.Context(), core.Scoping{}.RecordID(olga, form.Get("key")))
+	rec, err := d.store.Find(t.Context(), core.Scoping{}.RecordID(olga, form.Get("key")), store.Viewer{All: true})
 	require.NoError(t, err)
 	require.Equal(t, "/v1/operations/:id/settle", rec.Route)
 	require.Equal(t, store.Completed, rec.State())

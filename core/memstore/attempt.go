@@ -26,10 +26,22 @@ func (e *entry) renew(lease time.Duration, now time.Time) {
 	}
 }
 
-// Complete implements [store.Store].
-func (s *Store) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
+// End implements [store.Store]. It waits for nothing: every claim is visible as soon as it is made.
+func (s *Store) End(ctx context.Context, t store.Ticket, end store.Ending) error {
+	if end.State == store.Free {
+		return s.release(ctx, t)
+	}
 	return s.write(ctx, t, func(e *entry, now time.Time) error {
-		return s.record(e, c, now)
+		switch {
+		case end.State == store.Completed:
+			return s.record(e, end.Answer, now)
+		case e.Stored == store.Running:
+			s.become(e, store.Unknown)
+			return nil
+		case e.Stored == store.Unknown: // again
+			return nil
+		}
+		return store.ErrStale
 	})
 }
 
@@ -45,22 +57,8 @@ func (s *Store) record(e *entry, c store.Completion, now time.Time) error {
 	return store.ErrStale
 }
 
-// Park implements [store.Store].
-func (s *Store) Park(ctx context.Context, t store.Ticket) error {
-	return s.write(ctx, t, func(e *entry, _ time.Time) error {
-		switch e.Stored {
-		case store.Running:
-			s.become(e, store.Unknown)
-			return nil
-		case store.Unknown: // again
-			return nil
-		}
-		return store.ErrStale
-	})
-}
-
-// Release implements [store.Store]. It waits for nothing: every claim is visible as soon as it is made.
-func (s *Store) Release(ctx context.Context, t store.Ticket) error {
+// release frees the key of an attempt, or takes its claim back.
+func (s *Store) release(ctx context.Context, t store.Ticket) error {
 	if err := alive(ctx); err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func BenchmarkFirst(b *testing.B) {
 			if err != nil || !got.Won {
 				b.Fatal(got, err)
 			}
-			if err := s.Complete(ctx, got.Record.Ticket, done); err != nil {
+			if err := s.End(ctx, got.Record.Ticket, store.Ending{State: store.Completed, Answer: done}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -56,7 +56,7 @@ func BenchmarkReplay(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := s.Complete(b.Context(), got.Record.Ticket, benchCompletion()); err != nil {
+	if err := s.End(b.Context(), got.Record.Ticket, store.Ending{State: store.Completed, Answer: benchCompletion()}); err != nil {
 		b.Fatal(err)
 	}
 	ctx := context.Background()

@@ -49,17 +49,17 @@ func TestFullStoreRefusesNewKeys(t *testing.T) {
 
 	win(t, s, claimOf(1, store.Park)) // unknown before long
 	win(t, s, claimOf(2, store.Resume))
-	require.NoError(t, s.Park(ctx, win(t, s, claimOf(3, store.Resume)).Ticket))
-	require.NoError(t, s.Complete(ctx, win(t, s, claimOf(4, store.Park)).Ticket, paid(24*time.Hour, 720*time.Hour)))
+	require.NoError(t, s.End(ctx, win(t, s, claimOf(3, store.Resume)).Ticket, store.Ending{State: store.Unknown}))
+	require.NoError(t, s.End(ctx, win(t, s, claimOf(4, store.Park)).Ticket, store.Ending{State: store.Completed, Answer: paid(24*time.Hour, 720*time.Hour)}))
 	clock.Advance(t, 48*time.Hour)
-	require.NoError(t, s.Complete(ctx, win(t, s, claimOf(5, store.Park)).Ticket, paid(24*time.Hour, 720*time.Hour)))
+	require.NoError(t, s.End(ctx, win(t, s, claimOf(5, store.Park)).Ticket, store.Ending{State: store.Completed, Answer: paid(24*time.Hour, 720*time.Hour)}))
 	states := []store.State{store.Unknown, store.Running, store.Unknown, store.Expired, store.Completed}
 
 	for range 2 {
 		_, err := s.Claim(ctx, claimOf(6, store.Park))
 		require.ErrorIs(t, err, store.ErrFull)
 		for i, want := range states {
-			r, err := s.Find(ctx, claimOf(i+1, store.Park).ID)
+			r, err := s.Find(ctx, claimOf(i+1, store.Park).ID, store.Viewer{All: true})
 			require.NoError(t, err)
 			require.Equal(t, want, r.State(), "record %d", i+1)
 		}
@@ -84,12 +84,12 @@ func TestFreedKeysMakeRoom(t *testing.T) {
 	s := memstore.New(memstore.WithMaxRecords(2))
 	ctx := t.Context()
 	win(t, s, claimOf(1, store.Park))
-	require.NoError(t, s.Release(ctx, win(t, s, claimOf(2, store.Park)).Ticket))
+	require.NoError(t, s.End(ctx, win(t, s, claimOf(2, store.Park)).Ticket, store.Ending{State: store.Free}))
 	require.EqualValues(t, 2, win(t, s, claimOf(2, store.Park)).Fence, "a freed key needs no room to be claimed again")
 	_, err := s.Claim(ctx, claimOf(3, store.Park))
 	require.ErrorIs(t, err, store.ErrFull)
 
-	require.NoError(t, s.Release(ctx, store.Ticket{ID: claimOf(2, store.Park).ID, Owner: claimOf(2, store.Park).Owner}))
+	require.NoError(t, s.End(ctx, store.Ticket{ID: claimOf(2, store.Park).ID, Owner: claimOf(2, store.Park).Owner}, store.Ending{State: store.Free}))
 	win(t, s, claimOf(3, store.Park))
 	_, err = s.Claim(ctx, claimOf(2, store.Park))
 	require.ErrorIs(t, err, store.ErrFull)
@@ -106,9 +106,9 @@ func TestOpenAttemptsTakeRoom(t *testing.T) {
 			s := memstore.New(memstore.WithMaxRecords(1))
 			c := claimOf(1, store.Resume)
 			if freed {
-				require.NoError(t, s.Release(ctx, win(t, s, c).Ticket))
+				require.NoError(t, s.End(ctx, win(t, s, c).Ticket, store.Ending{State: store.Free}))
 			}
-			segments, got, err := s.Resume(ctx, c)
+			segments, got, err := s.Begin(ctx, c)
 			require.NoError(t, err)
 			require.True(t, got.Won)
 			for range 2 { // the first one drops the freed row
@@ -120,7 +120,7 @@ func TestOpenAttemptsTakeRoom(t *testing.T) {
 				require.NoError(t, err)
 				_, err = s.Claim(ctx, claimOf(2, store.Park))
 				require.ErrorIs(t, err, store.ErrFull)
-				require.NoError(t, s.Release(ctx, got.Record.Ticket))
+				require.NoError(t, s.End(ctx, got.Record.Ticket, store.Ending{State: store.Free}))
 			}
 			require.NoError(t, segments.Rollback())
 			win(t, s, claimOf(2, store.Park))

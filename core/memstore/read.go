@@ -10,7 +10,7 @@ import (
 )
 
 // Find implements [store.Store]. The record of a key that is free again is returned until a sweep drops it.
-func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
+func (s *Store) Find(ctx context.Context, id store.ID, v store.Viewer) (store.Record, error) {
 	if err := alive(ctx); err != nil {
 		return store.Record{}, err
 	}
@@ -20,19 +20,14 @@ func (s *Store) Find(ctx context.Context, id store.ID) (store.Record, error) {
 	if e == nil {
 		return store.Record{}, store.ErrNotFound
 	}
-	return e.read(s.now()), nil
-}
-
-// FindFor implements [store.Store].
-func (s *Store) FindFor(ctx context.Context, id store.ID, v store.Viewer) (store.Record, error) {
-	rec, err := s.Find(ctx, id)
-	if err == nil && !v.Sees(rec) {
+	rec := e.read(s.now())
+	if !v.Sees(rec) {
 		rec.Answer.Header, rec.Answer.Body = nil, nil
 	}
-	return rec, err
+	return rec, nil
 }
 
-// List implements [store.Store]. It looks at all open records.
+// List implements [store.Operations]. It looks at all open records.
 func (s *Store) List(ctx context.Context, q store.Query) ([]store.Record, error) {
 	after := store.Record{Ticket: store.Ticket{ID: q.After.ID}, CreatedAt: q.After.CreatedAt}
 	found, err := s.openOnes(ctx, func(r store.Record) bool {

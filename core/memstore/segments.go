@@ -11,10 +11,13 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-var _ store.Stepper = (*Store)(nil)
+var _ store.Attempts = (*Store)(nil)
 
-// Resume implements [store.Stepper].
-func (s *Store) Resume(ctx context.Context, c store.Claim) (store.Segments, store.Claimed, error) {
+// Rows implements [store.Attempts]: what a handler writes is elsewhere.
+func (s *Store) Rows() bool { return false }
+
+// Begin implements [store.Attempts].
+func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.Claimed, error) {
 	if err := alive(ctx); err != nil {
 		return nil, store.Claimed{}, err
 	}
@@ -25,10 +28,10 @@ func (s *Store) Resume(ctx context.Context, c store.Claim) (store.Segments, stor
 		return nil, claimed, err
 	}
 	first := claimed.Record.Attempts == 1
-	return &segments{store: s, claim: c, ticket: claimed.Record.Ticket, first: first, open: first}, claimed, nil
+	return &attempt{store: s, claim: c, ticket: claimed.Record.Ticket, first: first, open: first}, claimed, nil
 }
 
-// InFlight implements [store.Stepper].
+// InFlight implements [store.Attempts].
 func (s *Store) InFlight(ctx context.Context, id store.ID) (bool, error) {
 	if err := alive(ctx); err != nil {
 		return false, err
@@ -38,9 +41,9 @@ func (s *Store) InFlight(ctx context.Context, id store.ID) (bool, error) {
 	return s.running[id] != nil, nil
 }
 
-// segments are those of one attempt. The store has no transactions: what a step does cannot be undone. An open segment only
+// attempt is one of Resume. The store has no transactions: what a step does cannot be undone. An open segment only
 // says what the next seal may make durable.
-type segments struct {
+type attempt struct {
 	store   *Store
 	claim   store.Claim
 	ticket  store.Ticket
@@ -51,14 +54,17 @@ type segments struct {
 	open  bool
 }
 
-// Bind implements [store.Tx].
-func (t *segments) Bind(ctx context.Context) context.Context { return ctx }
+// Bind implements [store.Attempt].
+func (t *attempt) Bind(ctx context.Context, opening func() error) context.Context {
+	t.opening = opening
+	return ctx
+}
 
-// Opening implements [store.Segments].
-func (t *segments) Opening(fn func() error) { t.opening = fn }
+// Statements implements [store.Attempt].
+func (t *attempt) Statements() store.Statements { return store.Statements{} }
 
-// Step implements [store.Segments].
-func (t *segments) Step(ctx context.Context, work func(ctx context.Context) error) error {
+// Step implements [store.Attempt].
+func (t *attempt) Step(ctx context.Context, work func(ctx context.Context) error) error {
 	if err := t.enter(ctx); err != nil {
 		return err
 	}
@@ -66,7 +72,7 @@ func (t *segments) Step(ctx context.Context, work func(ctx context.Context) erro
 }
 
 // enter opens a segment if none is open.
-func (t *segments) enter(ctx context.Context) error {
+func (t *attempt) enter(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -75,8 +81,10 @@ func (t *segments) enter(ctx context.Context) error {
 	case t.first:
 		return store.ErrStale
 	}
-	if err := t.opening(); err != nil {
-		return err
+	if t.opening != nil {
+		if err := t.opening(); err != nil {
+			return err
+		}
 	}
 	err := t.store.write(ctx, t.ticket, func(e *entry, _ time.Time) error {
 		if e.Stored != store.Running && e.Stored != store.Unknown {
@@ -89,8 +97,8 @@ func (t *segments) enter(ctx context.Context) error {
 	return err
 }
 
-// Seal implements [store.Tx].
-func (t *segments) Seal(ctx context.Context, s store.Seal) (now time.Time, err error) {
+// Seal implements [store.Attempt].
+func (t *attempt) Seal(ctx context.Context, s store.Seal) (now time.Time, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	isDatabase := func(step store.StepRecord) bool { return step.Kind == store.DatabaseStep }
@@ -110,7 +118,7 @@ func (t *segments) Seal(ctx context.Context, s store.Seal) (now time.Time, err e
 }
 
 // begin stores the row that was aside. Its times begin now.
-func (t *segments) begin(w store.Window) error {
+func (t *attempt) begin(w store.Window) error {
 	s := t.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +138,7 @@ func (t *segments) begin(w store.Window) error {
 }
 
 // write writes a seal into the row. undone: the segment of its database steps was rolled back.
-func (t *segments) write(e *entry, s store.Seal, undone bool, now time.Time) error {
+func (t *attempt) write(e *entry, s store.Seal, undone bool, now time.Time) error {
 	again := s.Answer != nil && (e.Stored == store.Completed || e.Stored == store.Expired) // the first answer stands
 	switch {
 	case again:
@@ -191,8 +199,8 @@ func (e *entry) hasOther(s store.Seal) bool {
 	})
 }
 
-// Rollback implements [store.Tx].
-func (t *segments) Rollback() error {
+// Rollback implements [store.Attempt].
+func (t *attempt) Rollback() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.leave()
@@ -200,7 +208,7 @@ func (t *segments) Rollback() error {
 }
 
 // leave ends the open segment. If nothing was sealed, the attempt is over, and its row is forgotten.
-func (t *segments) leave() {
+func (t *attempt) leave() {
 	t.open = false
 	s := t.store
 	s.mu.Lock()

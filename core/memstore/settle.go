@@ -17,7 +17,7 @@ type Settled struct {
 	Before, After store.Record
 }
 
-// Settle implements [store.Store].
+// Settle implements [store.Operations].
 func (s *Store) Settle(ctx context.Context, d store.Settlement) (store.Record, error) {
 	if err := alive(ctx); err != nil {
 		return store.Record{}, err

@@ -37,7 +37,7 @@ func TestSettlementsAreKept(t *testing.T) {
 	clock.Advance(t, 48*time.Hour)
 	_, err = s.Sweep(ctx, 10, store.Window{})
 	require.NoError(t, err)
-	_, err = s.Find(ctx, c.ID)
+	_, err = s.Find(ctx, c.ID, store.Viewer{All: true})
 	require.ErrorIs(t, err, store.ErrNotFound)
 
 	first.Now, second.Now = firstAt, secondAt

@@ -10,7 +10,7 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// Steps implements [store.Stepper].
+// Steps implements [store.Attempts].
 func (s *Store) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err

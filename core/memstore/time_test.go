@@ -37,10 +37,10 @@ func TestBoundaries(t *testing.T) {
 			s := memstore.New(memstore.WithClock(clock.Now))
 			won := win(t, s, c)
 			if test.completed {
-				require.NoError(t, s.Complete(ctx, won.Ticket, paid(retention, tombstone)))
+				require.NoError(t, s.End(ctx, won.Ticket, store.Ending{State: store.Completed, Answer: paid(retention, tombstone)}))
 			}
 			clock.Advance(t, test.at)
-			r, err := s.Find(ctx, c.ID)
+			r, err := s.Find(ctx, c.ID, store.Viewer{All: true})
 			require.NoError(t, err)
 			require.Equal(t, test.want, r.State())
 			swept, err := s.Sweep(ctx, 10, store.Window{})

@@ -49,7 +49,7 @@ func requireMetric(t *testing.T, want metricdata.Aggregation, got metricdata.Met
 
 // flaky is a store that can be away.
 type flaky struct {
-	core.Store
+	store.Operations
 	away map[string]bool
 }
 
@@ -59,14 +59,14 @@ func (s *flaky) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	if s.away["claim"] {
 		return store.Claimed{}, errAway
 	}
-	return s.Store.Claim(ctx, c)
+	return s.Operations.Claim(ctx, c)
 }
 
 // Each request to a guarded route is counted once, by what has become of it, and so is each attempt.
 func TestRequests(t *testing.T) {
 	for name, newApp := range frameworks {
 		t.Run(name, func(t *testing.T) {
-			store := &flaky{Store: memstore.New(), away: map[string]bool{}}
+			store := &flaky{Operations: memstore.New(), away: map[string]bool{}}
 			a := newApp(t, core.Config{Store: store, Routes: core.Routes{"POST " + pattern: routes["POST "+pattern]}})
 			require.Equal(t, 201, a.send(t, "k-1", `{}`).Code)
 			require.Equal(t, 201, a.send(t, "k-1", `{}`).Code)

@@ -2,7 +2,6 @@ package otelidem
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -16,13 +15,8 @@ import (
 // Watch adds the gauges of the operations that need somebody: each collection of the metrics asks the module's store once,
 // with [core.Module.Backlog]. Call it once for a module. stop ends it; the store may be closed after that.
 //
-// Errors: [errors.ErrUnsupported] if the store is no store.Operations; what the provider says of the gauges.
+// An error is what the provider says of the gauges.
 func (t *Telemetry) Watch(m *core.Module) (stop func(), err error) {
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := m.Backlog(ended); errors.Is(err, errors.ErrUnsupported) { // a store that is able to says that ctx has ended
-		return nil, fmt.Errorf("idem: otelidem.Watch: %w", err)
-	}
 	open, err := t.meter.Int64ObservableGauge("idem.operations.open", metric.WithUnit("{operation}"),
 		metric.WithDescription("Operations that need somebody, as far as sweeps have seen them."))
 	if err != nil {

@@ -125,12 +125,6 @@ func TestWatchOfAStoreThatIsAway(t *testing.T) {
 	require.NotContains(t, names, "idem.operations.open")
 }
 
-func TestWatchNeedsASurveyor(t *testing.T) {
-	a := newGin(t, core.Config{Store: &flaky{Store: memstore.New()}, Routes: core.Routes{"POST /v1/a": {Recovery: core.Park}}})
-	_, err := a.Watch(a.module)
-	require.ErrorIs(t, err, errors.ErrUnsupported)
-}
-
 func TestProvidersThatAreNil(t *testing.T) {
 	_, err := otelidem.Observer(otelidem.WithMeterProvider(nil))
 	require.ErrorContains(t, err, "WithMeterProvider")

@@ -1,16 +1,18 @@
 // Package store is the door for whoever writes a store: what a store has to do, and the words for it. It knows nothing of
 // requests, and does not import package core, which decides everything that is not said here.
 //
-// A store has to be a [Store]: it keeps records and claims. It may be able to do more, and core refuses a policy that needs
-// more than its store can do:
+// A store has to be two things:
 //
-//   - [Transactor] runs a handler's rows in the claim's transaction: Rollback.
-//   - [Stepper] runs attempts that are made of segments: Resume.
-//   - [Operations] are looked through, counted, imported and erased: operators, metrics, MaxOpen.
+//   - [Store] keeps records and claims: Park.
+//   - [Operations] are listed and settled, looked through, counted, imported and erased: operators, metrics, MaxOpen.
+//
+// It may be able to do more, and core refuses a policy that needs more than its store can do:
+//
+//   - [Attempts] run in segments, which are transactions of the app's database: Resume; with Rows also Rollback.
 //   - [Settings] are kept for all instances: the Scoping, timed keys.
 //   - [Sightings] are commands that were seen: shadow, the re-key report.
 //
-// Read in this order: record.go, window.go, store.go; then transactions.go, steps.go and derivedkey.go, operations.go,
+// Read in this order: record.go, window.go, store.go; then attempts.go, steps.go and derivedkey.go, operations.go,
 // settings.go, sightings.go. memstore is the shortest store, and storetest.Run checks one against everything that is said
 // here. Comments name rules of the contract, such as X-3: docs/contributors/invariants.md has them.
 package store

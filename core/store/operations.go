@@ -6,10 +6,22 @@ import (
 	"time"
 )
 
-// Operations is a Store whose operations can be counted, looked through, taken over from another table, and erased. Unless a
-// method says otherwise, its cost depends on the number of open operations, not on the number of records.
+// Operations is a Store whose operations can be listed and settled, looked through and counted, taken over from another
+// table, and erased. core.New takes no other store, because with every recovery an operation can become unknown, and then
+// somebody has to settle it. Unless a method says otherwise, its cost depends on the number of open operations, not on the
+// number of records.
 type Operations interface {
 	Store
+
+	// List returns up to q.Limit records that a Query selects by now, whether a sweep has seen them or not, in the order of
+	// their creation.
+	List(ctx context.Context, q Query) ([]Record, error)
+
+	// Settle ends an unknown operation: with an answer it becomes Completed, without one Free. In the same step it
+	// compares and raises the fence, and adds a SettlementRecord to the history. If ctx has a transaction of this store, as
+	// in a Rollback attempt, the settlement commits with it. Errors, in this order: ErrNotFound; ErrClock if the clock is
+	// outside of s.Window; ErrNotSettleable; ErrStale if the fence differs.
+	Settle(ctx context.Context, s Settlement) (Record, error)
 
 	// Count counts the oldest q.Limit operations that a Query selects, wherever a page begins. It returns one line for each
 	// state and route, in any order.
@@ -66,8 +78,19 @@ type Operations interface {
 	// scope that is stored as completed becomes a tombstone: only the status of its answer stays, its steps are deleted, and
 	// the tombstone ends when it would have ended without Erase. The steps of a free record are deleted. Records that are
 	// stored as running or unknown are returned in Open, and not changed. No record of another scope is changed. An erased
-	// record does not become free, and a second Complete does not restore its answer.
+	// record does not become free, and a second End does not restore its answer.
 	Erase(ctx context.Context, s Scope, after ID, limit int) (ErasedPage, error)
+}
+
+// Settlement is the argument of Operations.Settle: it ends an unknown operation.
+type Settlement struct {
+	ID     ID
+	Fence  int64       // of the record that the decision is about
+	Answer *Completion // applied, with this answer; nil: not applied, the key becomes free
+	Window Window      // what the store's clock may show (T-5)
+	Who    string      // who decided; kept
+	Why    string      // the reason; kept
+	Undone string      // what undid the finished steps of an operation that was not applied; kept
 }
 
 // OpenStep is a provider step of an open operation.

@@ -50,7 +50,7 @@ type Claim struct {
 	Window   Window        // what the store's clock may show (T-5)
 	Method   string        // kept with the record, for operators
 	Route    string        // the router's pattern, kept likewise
-	Recovery Recovery      // Rollback only in Transactor.Begin, Resume in Stepper.Resume
+	Recovery Recovery      // Rollback and Resume in Attempts.Begin, Park in Store.Claim
 	Hash     CommandHash   // kept with the record; compared if a Resume operation is taken over
 	Key      KeyTime       // the time of the key, judged if the key has no record; for a store with Settings
 	Lease    time.Duration // how long the attempt counts as alive without a renewal
@@ -114,47 +114,34 @@ type Store interface {
 	// judged (T-6).
 	//
 	// Claim commits the record at once, whatever its recovery. After any error other than ErrFull, ErrCrowded and ErrClock,
-	// the claim may have been stored nevertheless: the caller calls Release with fence 0.
+	// the claim may have been stored nevertheless: the caller calls End with fence 0 and Free.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 
 	// Renew sets the end of the lease to now plus lease, but not later than the attempt's deadline. ErrStale if t is not
 	// current.
 	Renew(ctx context.Context, t Ticket, lease time.Duration) error
 
-	// Complete records the answer. Completing again with the same ticket returns nil and keeps the first answer. It also
-	// works after the lease has expired and in state Unknown, as long as the record was neither taken over nor settled
-	// . Otherwise, and if there is no record, it returns ErrStale.
-	Complete(ctx context.Context, t Ticket, c Completion) error
-
-	// Park makes the record unknown. Parking again with the same ticket returns nil. ErrStale if t is not current: an answer
-	// is never taken back.
-	Park(ctx context.Context, t Ticket) error
-
-	// Release frees the key: nothing was applied. It also works after the lease has expired. It returns nil if there
-	// is no record, or if it was released before. ErrStale if the record is another attempt's, or is no longer stored as
-	// running.
+	// End ends the attempt of t, and says what becomes of its record. The same ending again with the same ticket returns nil
+	// and changes nothing: the first answer stands.
 	//
-	// With t.Fence 0 it takes back a claim whose outcome the owner does not know. Then it releases any fence of t.Owner, and
-	// waits for a claim that is still running in the store, as long as ctx allows. It does not free a Resume record with a
-	// fence above 1, because steps of an earlier attempt may have finished: it ends the lease, so that the next repeat
-	// continues.
-	Release(ctx context.Context, t Ticket) error
+	//	e.State    when                                                             otherwise
+	//	Completed  t owns the record, and it is stored as running or unknown  ErrStale, also without a record
+	//	Unknown    t is current: an answer is never taken back                      ErrStale, also without a record
+	//	Free       t owns the record, and it is stored as running                   ErrStale; without a record nil
+	//
+	// All three work after the lease has expired. t owns the record that has its owner and fence; a takeover and a settlement
+	// raise the fence.
+	//
+	// With t.Fence 0, and only with Free, End takes back a claim whose outcome its owner does not know (F-1): it compares the
+	// owner alone, and waits for a claim that is still running in the store, as long as ctx allows. It does not free a Resume
+	// record with a fence above 1, because steps of an earlier attempt may have finished: it ends the lease, so that the next
+	// repeat continues, and the attempt that is taken back does not count.
+	End(ctx context.Context, t Ticket, e Ending) error
 
-	// Find reads a record. ErrNotFound if there is none. A record whose state is Free may be found until a sweep drops it.
-	Find(ctx context.Context, id ID) (Record, error)
-	// FindFor is Find for somebody who may not know whether there is a record. Of one that the viewer may not see, headers
-	// and body are neither read nor returned, and it takes as many statements as to find none (S-5).
-	FindFor(ctx context.Context, id ID, v Viewer) (Record, error)
-
-	// List returns up to q.Limit records that a Query selects by now, whether a sweep has seen them or not, in the order of
-	// their creation.
-	List(ctx context.Context, q Query) ([]Record, error)
-
-	// Settle ends an unknown operation: with an answer it becomes Completed, without one Free. In the same step it
-	// compares and raises the fence, and adds a SettlementRecord to the history. If ctx has a transaction of this store, as
-	// in a Rollback attempt, the settlement commits with it. Errors, in this order: ErrNotFound; ErrClock if the clock is
-	// outside of s.Window; ErrNotSettleable; ErrStale if the fence differs.
-	Settle(ctx context.Context, s Settlement) (Record, error)
+	// Find reads a record for a viewer. ErrNotFound if there is none. A record whose state is Free may be found until a sweep
+	// drops it. Of one that v does not see, headers and body are neither read nor returned, and it takes as many statements as
+	// to find none (S-5).
+	Find(ctx context.Context, id ID, v Viewer) (Record, error)
 
 	// Sweep turns up to limit completed records past retention into tombstones, and drops up to limit tombstones and free
 	// records whose time is over (T-3). A freed record stays with its fence for a day at least, so that a settlement of an
@@ -166,23 +153,18 @@ type Store interface {
 	Sweep(ctx context.Context, limit int, w Window) (Swept, error)
 }
 
+// Ending is how an attempt ends in Store.End.
+type Ending struct {
+	State  State      // Completed: with Answer. Unknown: parked (X). Free: nothing was applied
+	Answer Completion // if Completed
+}
+
 // Completion is an answer that is to be recorded, and how long it is kept. A store keeps no reference to the answer that
 // it is given. The body of an answer that it returns must not be changed.
 type Completion struct {
 	Answer    Answer
 	Retention time.Duration // how long it can be replayed
 	Tombstone time.Duration // how long after that the key stays refused; 0 keeps no tombstone
-}
-
-// Settlement is the argument of Store.Settle: it ends an unknown operation.
-type Settlement struct {
-	ID     ID
-	Fence  int64       // of the record that the decision is about
-	Answer *Completion // applied, with this answer; nil: not applied, the key becomes free
-	Window Window      // what the store's clock may show (T-5)
-	Who    string      // who decided; kept
-	Why    string      // the reason; kept
-	Undone string      // what undid the finished steps of an operation that was not applied; kept
 }
 
 // Swept counts what a sweep did.

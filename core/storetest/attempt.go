@@ -29,9 +29,9 @@ func completeIsIdempotent(t *testing.T, s *fixture) {
 	s.complete(t, won, "first")
 	want := s.find(t, c.ID)
 	s.Advance(t, lease)
-	for _, store := range s.instances {
-		require.NoError(t, store.Complete(s.ctx, won.Ticket, kept(answerOf("first"))))
-		require.NoError(t, store.Complete(s.ctx, won.Ticket, kept(answerOf("second"))))
+	for _, st := range s.instances {
+		require.NoError(t, st.End(s.ctx, won.Ticket, answered(kept(answerOf("first")))))
+		require.NoError(t, st.End(s.ctx, won.Ticket, answered(kept(answerOf("second")))))
 	}
 	requireSame(t, want, s.find(t, c.ID))
 	requireSame(t, want, s.lose(t, repeat(c)))
@@ -54,21 +54,21 @@ func completeLate(t *testing.T, s *fixture) {
 func completeStale(t *testing.T, s *fixture) {
 	missing := s.command(store.Park)
 	none := store.Ticket{ID: missing.ID, Owner: missing.Owner, Fence: 1}
-	require.ErrorIs(t, s.Store.Complete(s.ctx, none, kept(answerOf("none"))), store.ErrStale)
+	require.ErrorIs(t, s.Store.End(s.ctx, none, answered(kept(answerOf("none")))), store.ErrStale)
 	require.ErrorIs(t, s.Store.Renew(s.ctx, none, lease), store.ErrStale)
-	require.ErrorIs(t, s.Store.Park(s.ctx, none), store.ErrStale)
+	require.ErrorIs(t, s.Store.End(s.ctx, none, asUnknown), store.ErrStale)
 	s.requireGoneOrFree(t, missing.ID)
 
 	c, won := s.won(t, store.Park)
 	tickets := []store.Ticket{
 		{ID: c.ID, Owner: newOwner(), Fence: won.Fence},
 		{ID: c.ID, Owner: won.Owner, Fence: won.Fence + 1},
-		{ID: c.ID, Owner: won.Owner, Fence: won.Fence - 1}, // 0 means any fence to Release alone
+		{ID: c.ID, Owner: won.Owner, Fence: won.Fence - 1}, // 0 means any fence only where a claim is taken back
 	}
 	for _, stale := range tickets {
-		require.ErrorIs(t, s.Store.Complete(s.ctx, stale, kept(answerOf("stale"))), store.ErrStale)
+		require.ErrorIs(t, s.Store.End(s.ctx, stale, answered(kept(answerOf("stale")))), store.ErrStale)
 		require.ErrorIs(t, s.Store.Renew(s.ctx, stale, lease), store.ErrStale)
-		require.ErrorIs(t, s.Store.Park(s.ctx, stale), store.ErrStale)
+		require.ErrorIs(t, s.Store.End(s.ctx, stale, asUnknown), store.ErrStale)
 	}
 	requireSame(t, won, s.find(t, c.ID))
 
@@ -76,7 +76,7 @@ func completeStale(t *testing.T, s *fixture) {
 	s.complete(t, won, "recorded")
 	want := s.find(t, c.ID)
 	for _, stale := range tickets {
-		require.ErrorIs(t, s.Store.Complete(s.ctx, stale, kept(answerOf("stale"))), store.ErrStale)
+		require.ErrorIs(t, s.Store.End(s.ctx, stale, answered(kept(answerOf("stale")))), store.ErrStale)
 	}
 	requireSame(t, want, s.find(t, c.ID))
 }
@@ -87,7 +87,7 @@ func completeStale(t *testing.T, s *fixture) {
 func completeKeepsItsOwnCopy(t *testing.T, s *fixture) {
 	c, won := s.won(t, store.Park)
 	a := answerOf("recorded")
-	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(a)))
+	require.NoError(t, s.Store.End(s.ctx, won.Ticket, answered(kept(a))))
 	copy(a.Body, "xxxxxxxx")
 	a.Header["Content-Type"][0] = "text/html"
 	a.Header.Set("Location", "/elsewhere")
@@ -98,13 +98,13 @@ func completeKeepsItsOwnCopy(t *testing.T, s *fixture) {
 func parkThenComplete(t *testing.T, s *fixture) {
 	for _, r := range []store.Recovery{store.Park, store.Resume} {
 		c, won := s.won(t, r)
-		require.NoError(t, s.Store.Park(s.ctx, won.Ticket))
+		require.NoError(t, s.Store.End(s.ctx, won.Ticket, asUnknown))
 		s.requireState(t, store.Unknown, c)
-		require.NoError(t, s.Store.Park(s.ctx, won.Ticket), "again")
+		require.NoError(t, s.Store.End(s.ctx, won.Ticket, asUnknown), "again")
 		require.ErrorIs(t, s.Store.Renew(s.ctx, won.Ticket, lease), store.ErrStale, "a renewal that was under way")
 		s.requireState(t, store.Unknown, c)
 		s.Advance(t, 2*deadline)
-		require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("known"))), "unknown becomes known")
+		require.NoError(t, s.Store.End(s.ctx, won.Ticket, answered(kept(answerOf("known")))), "unknown becomes known")
 		s.requireState(t, store.Completed, c)
 		requireAnswer(t, answerOf("known"), s.find(t, c.ID).Answer)
 	}
@@ -117,7 +117,7 @@ func parkNeverTakesAnswersBack(t *testing.T, s *fixture) {
 	c, won := s.won(t, store.Park)
 	s.complete(t, won, "done")
 	want := s.find(t, c.ID)
-	require.ErrorIs(t, s.Store.Park(s.ctx, won.Ticket), store.ErrStale)
+	require.ErrorIs(t, s.Store.End(s.ctx, won.Ticket, asUnknown), store.ErrStale)
 	require.ErrorIs(t, s.Store.Renew(s.ctx, won.Ticket, lease), store.ErrStale)
 	requireSame(t, want, s.find(t, c.ID))
 	s.requireState(t, store.Completed, c)

@@ -76,7 +76,7 @@ func recordComesBackWhole(t *testing.T, s *fixture) {
 			c.Method = "X-CUSTOM"
 			c.Hash.Version = 32767
 			won := s.win(t, c)
-			require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(a)))
+			require.NoError(t, s.Store.End(s.ctx, won.Ticket, answered(kept(a))))
 
 			want := won
 			want.Stored, want.Answer = store.Completed, a
@@ -153,7 +153,7 @@ func keysDoNotMeet(t *testing.T, s *fixture) {
 
 	foreign := wonB.Ticket
 	foreign.Owner = wonA.Owner
-	require.ErrorIs(t, s.Store.Complete(s.ctx, foreign, kept(answerOf("a"))), store.ErrStale)
+	require.ErrorIs(t, s.Store.End(s.ctx, foreign, answered(kept(answerOf("a")))), store.ErrStale)
 	requireNew(t, b, s.find(t, b.ID))
 }
 

@@ -24,7 +24,7 @@ var countChecks = []check{
 // count is what all instances say of a query, without the times.
 func (s *fixture) count(t *testing.T, q store.Query) (all []store.Count) {
 	t.Helper()
-	for i, store := range s.operations {
+	for i, store := range s.instances {
 		found, err := store.Count(s.ctx, q)
 		require.NoError(t, err)
 		for at := range found {
@@ -63,10 +63,10 @@ func countStates(t *testing.T, s *fixture) {
 	require.Empty(t, s.count(t, swept(100)))
 
 	won := s.win(t, parked)
-	require.NoError(t, s.Store.Park(s.ctx, won.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, won.Ticket, asUnknown))
 	require.Equal(t, []store.Count{on(parked, false, 1)}, s.count(t, swept(100)), "at once")
 	refunded := s.win(t, refund)
-	require.NoError(t, s.Store.Park(s.ctx, refunded.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, refunded.Ticket, asUnknown))
 	s.pause(t)
 	s.Advance(t, 2*lease)
 	s.pause(t)
@@ -143,7 +143,7 @@ func countAges(t *testing.T, s *fixture) {
 	s.win(t, other)
 	s.Advance(t, 2*deadline)
 
-	lines, err := s.operations[0].Count(s.ctx, everyOne())
+	lines, err := s.instances[0].Count(s.ctx, everyOne())
 	require.NoError(t, err)
 	oldest := s.find(t, first.ID).CreatedAt
 	i := slices.IndexFunc(lines, func(c store.Count) bool { return !c.HalfDone && c.Method == "POST" })
@@ -162,7 +162,7 @@ func countAges(t *testing.T, s *fixture) {
 
 	oldestThree := everyOne()
 	oldestThree.Limit = 3
-	lines, err = s.operations[0].Count(s.ctx, oldestThree)
+	lines, err = s.instances[0].Count(s.ctx, oldestThree)
 	require.NoError(t, err)
 	n := 0
 	for _, c := range lines {
@@ -184,7 +184,7 @@ func countLimit(t *testing.T, s *fixture) {
 		if i == 0 {
 			first = won
 		}
-		require.NoError(t, s.Store.Park(s.ctx, won.Ticket))
+		require.NoError(t, s.Store.End(s.ctx, won.Ticket, asUnknown))
 		s.Advance(t, time.Hour)
 	}
 	older, newer := s.command(store.Park), s.command(store.Park)
@@ -192,7 +192,7 @@ func countLimit(t *testing.T, s *fixture) {
 	require.Empty(t, s.count(t, swept(0)))
 	require.Equal(t, []store.Count{on(older, false, 2)}, s.count(t, swept(2)))
 	require.ElementsMatch(t, []store.Count{on(older, false, 3), on(newer, false, 1)}, s.count(t, swept(4)))
-	found, err := s.operations[0].Count(s.ctx, swept(100))
+	found, err := s.instances[0].Count(s.ctx, swept(100))
 	require.NoError(t, err)
 	oldest := s.find(t, first.ID).CreatedAt
 	for _, b := range found {
@@ -210,7 +210,7 @@ func countWithin(t *testing.T, s *fixture) {
 	service := core.Scoping{Namespace: "another service"}
 	theirs := s.command(store.Park)
 	theirs.Realm = service.PrincipalRealm(core.Principal{Issuer: "https://issuer.example", Subject: "u-1"})
-	require.NoError(t, s.Store.Park(s.ctx, s.win(t, theirs).Ticket))
+	require.NoError(t, s.Store.End(s.ctx, s.win(t, theirs).Ticket, asUnknown))
 	for _, tt := range []struct {
 		within []byte
 		want   int
@@ -229,6 +229,6 @@ func countWithin(t *testing.T, s *fixture) {
 
 func countCancelled(t *testing.T, s *fixture) {
 	ctx := s.over()
-	_, err := s.operations[0].Count(ctx, swept(1))
+	_, err := s.instances[0].Count(ctx, swept(1))
 	noSentinel(t, err)
 }

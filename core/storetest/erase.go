@@ -30,7 +30,7 @@ var eraseChecks = []check{
 // erase erases all that can be erased of the principal of s.command, in batches of limit.
 func (s *fixture) erase(t *testing.T, limit int) store.ErasedPage {
 	t.Helper()
-	total, err := eraseAll(s.ctx, s.Store.(store.Operations), s.command(store.Park).Scope, limit)
+	total, err := eraseAll(s.ctx, s.Store, s.command(store.Park).Scope, limit)
 	require.NoError(t, err)
 	return total
 }
@@ -54,9 +54,9 @@ func eraseMakesTombstones(t *testing.T, s *fixture) {
 	require.Equal(t, store.ErasedPage{}, s.erase(t, 100), "an empty store")
 	c, before := s.done(t, "paid")
 	partial, won := s.won(t, store.Park)
-	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(store.Answer{
+	require.NoError(t, s.Store.End(s.ctx, won.Ticket, answered(kept(store.Answer{
 		Status: http.StatusCreated, Partial: true, Header: http.Header{"Location": {"/v1/payments/7"}},
-	})))
+	}))))
 	s.Advance(t, time.Hour)
 	require.Equal(t, 2, s.erase(t, 100).Records)
 
@@ -74,8 +74,8 @@ func eraseMakesTombstones(t *testing.T, s *fixture) {
 
 	// The end of its attempt is repeated, late: the answer does not come back.
 	s.complete(t, before, "again")
-	require.ErrorIs(t, s.Store.Release(s.ctx, before.Ticket), store.ErrStale)
-	require.ErrorIs(t, s.Store.Park(s.ctx, before.Ticket), store.ErrStale)
+	require.ErrorIs(t, s.Store.End(s.ctx, before.Ticket, asFree), store.ErrStale)
+	require.ErrorIs(t, s.Store.End(s.ctx, before.Ticket, asUnknown), store.ErrStale)
 	require.Equal(t, after.Answer, s.find(t, c.ID).Answer)
 	require.Equal(t, store.ErasedPage{}, s.erase(t, 100), "nothing is erased twice")
 
@@ -97,7 +97,7 @@ func eraseMakesTombstones(t *testing.T, s *fixture) {
 func eraseWithoutTombstone(t *testing.T, s *fixture) {
 	c, won := s.won(t, store.Park)
 	refusal := store.Answer{Status: http.StatusUnprocessableEntity, Body: []byte("no such account")}
-	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, store.Completion{Answer: refusal, Retention: 6 * time.Hour}))
+	require.NoError(t, s.Store.End(s.ctx, won.Ticket, answered(store.Completion{Answer: refusal, Retention: 6 * time.Hour})))
 	require.Equal(t, 1, s.erase(t, 100).Records)
 	s.Advance(t, 5*time.Hour)
 	r := s.lose(t, repeat(c))
@@ -114,9 +114,9 @@ func eraseLeavesOpen(t *testing.T, s *fixture) {
 	lostClaim, lost := s.lost(t, store.Park)
 	running := s.win(t, s.command(store.Park))
 	parked := s.win(t, s.command(store.Park))
-	require.NoError(t, s.Store.Park(s.ctx, parked.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, parked.Ticket, asUnknown))
 	released := s.win(t, s.command(store.Park))
-	require.NoError(t, s.Store.Release(s.ctx, released.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, released.Ticket, asFree))
 	open := []store.ID{lost.ID, running.ID, parked.ID}
 	before := []store.Record{s.find(t, lost.ID), s.find(t, running.ID), s.find(t, parked.ID)}
 
@@ -145,7 +145,7 @@ func eraseLeavesOpen(t *testing.T, s *fixture) {
 //
 // CONTRACT X-3
 func eraseSteps(t *testing.T, s *fixture) {
-	if s.steppers == nil {
+	if s.attempts == nil {
 		return
 	}
 	stepped := func() store.Record {
@@ -156,8 +156,8 @@ func eraseSteps(t *testing.T, s *fixture) {
 	}
 	done, undone, open := stepped(), stepped(), stepped()
 	s.complete(t, done, "refunded")
-	require.NoError(t, s.Store.Park(s.ctx, undone.Ticket))
-	require.NoError(t, s.Store.Park(s.ctx, open.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, undone.Ticket, asUnknown))
+	require.NoError(t, s.Store.End(s.ctx, open.Ticket, asUnknown))
 	s.Advance(t, 2*deadline)
 	_, err := s.Store.Settle(s.ctx, notApplied(undone))
 	require.NoError(t, err)
@@ -185,7 +185,7 @@ func eraseSteps(t *testing.T, s *fixture) {
 //
 // CONTRACT
 func eraseBeforeATakeover(t *testing.T, s *fixture) {
-	if s.steppers == nil {
+	if s.attempts == nil {
 		return
 	}
 	c, first := s.resumed(t)
@@ -227,7 +227,7 @@ func eraseOfOthers(t *testing.T, s *fixture) {
 //
 // CONTRACT S-1
 func eraseStepsOfOthers(t *testing.T, s *fixture) {
-	if s.steppers == nil {
+	if s.attempts == nil {
 		return
 	}
 	stepped := func() store.Record {
@@ -240,7 +240,7 @@ func eraseStepsOfOthers(t *testing.T, s *fixture) {
 	}
 	done, freed := stepped(), stepped()
 	s.complete(t, done, "theirs")
-	require.NoError(t, s.Store.Release(s.ctx, freed.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, freed.Ticket, asFree))
 	s.done(t, "ours")
 	steps, referred := s.steps(t, freed.ID), s.referred(t, "7")
 
@@ -256,14 +256,14 @@ func eraseInBatches(t *testing.T, s *fixture) {
 	for range records {
 		s.done(t, "paid")
 	}
-	st, scope := s.Store.(store.Operations), s.command(store.Park).Scope
+	st, scope := s.Store, s.command(store.Park).Scope
 	first, err := st.Erase(s.ctx, scope, store.ID{}, 10)
 	require.NoError(t, err)
 	for _, again := range s.instances { // the cursor is not one of the process that died
 		if first.Next == (store.ID{}) {
 			break
 		}
-		next, err := again.(store.Operations).Erase(s.ctx, scope, first.Next, 5)
+		next, err := again.Erase(s.ctx, scope, first.Next, 5)
 		require.NoError(t, err)
 		first.Records, first.Next = first.Records+next.Records, next.Next
 	}
@@ -291,14 +291,14 @@ func eraseManyAtOnce(t *testing.T, s *fixture) {
 		st := s.instances[i%len(s.instances)]
 		switch i % 8 {
 		case 0:
-			total, err := eraseAll(s.ctx, st.(store.Operations), scope, 1+i)
+			total, err := eraseAll(s.ctx, st, scope, 1+i)
 			assert.NoError(t, err)
 			records.Add(int64(total.Records))
 		case 1:
 			_, err := st.Sweep(s.ctx, 10, store.Window{})
 			assert.NoError(t, err)
 		}
-		assert.NoError(t, st.Complete(s.ctx, ending[i].Ticket, kept(answerOf("late"))))
+		assert.NoError(t, st.End(s.ctx, ending[i].Ticket, answered(kept(answerOf("late")))))
 		got, err := st.Claim(s.ctx, repeat(claims[i]))
 		assert.NoError(t, err)
 		assert.False(t, got.Won || got.Busy, "no key becomes free")
@@ -316,7 +316,7 @@ func eraseCancelled(t *testing.T, s *fixture) {
 	c, _ := s.done(t, "paid")
 	over := s.over()
 	for _, st := range s.instances {
-		_, err := st.(store.Operations).Erase(over, c.Scope, store.ID{}, 100)
+		_, err := st.Erase(over, c.Scope, store.ID{}, 100)
 		noSentinel(t, err)
 	}
 	requireAnswer(t, answerOf("paid"), s.find(t, c.ID).Answer)

@@ -17,7 +17,7 @@ type faulty struct {
 	*reference
 	anywhere string // the method that knows no realms
 
-	begin                                 method[store.Claim, begun] // Begin, and Resume
+	begin                                 method[store.Claim, begun]
 	claim                                 method[store.Claim, store.Claimed]
 	renew, complete                       method[completion, none]
 	park, release                         method[store.Ticket, none]
@@ -72,8 +72,7 @@ func newFaulty(s *reference) *faulty {
 	f := &faulty{
 		reference: s,
 		claim:     s.Claim,
-		park:      silent(s.Park), release: silent(s.Release),
-		find: s.Find, list: s.List, settle: s.Settle, inFlight: s.InFlight, steps: s.Steps, sight: s.Sight,
+		list:      s.List, settle: s.Settle, inFlight: s.InFlight, steps: s.Steps, sight: s.Sight,
 		count: s.Count, history: s.History, references: s.References, imports: s.Import,
 	}
 	f.begin = func(ctx context.Context, c store.Claim) (begun, error) {
@@ -81,10 +80,21 @@ func newFaulty(s *reference) *faulty {
 		if tx == nil {
 			return begun{Claimed: got}, err
 		}
-		return begun{got, &attempt{tx, tx.Seal, tx.Rollback, tx.Step, tx.Opening}}, err
+		return begun{got, &attempt{tx, tx.Seal, tx.Rollback, tx.Step, tx.Bind}}, err
 	}
 	f.renew = silent(func(ctx context.Context, c completion) error { return s.Renew(ctx, c.Ticket, c.lease) })
-	f.complete = silent(func(ctx context.Context, c completion) error { return s.Complete(ctx, c.Ticket, c.Completion) })
+	f.complete = silent(func(ctx context.Context, c completion) error {
+		return s.End(ctx, c.Ticket, store.Ending{State: store.Completed, Answer: c.Completion})
+	})
+	f.park = silent(func(ctx context.Context, t store.Ticket) error {
+		return s.End(ctx, t, store.Ending{State: store.Unknown})
+	})
+	f.release = silent(func(ctx context.Context, t store.Ticket) error {
+		return s.End(ctx, t, store.Ending{State: store.Free})
+	})
+	f.find = func(ctx context.Context, id store.ID) (store.Record, error) {
+		return s.Find(ctx, id, store.Viewer{All: true})
+	}
 	f.sweep = func(ctx context.Context, q question) (store.Swept, error) { return s.Sweep(ctx, q.limit, q.window) }
 	f.countOpen = func(ctx context.Context, q question) (int, error) { return s.CountOpen(ctx, q.scope, q.limit) }
 	f.referred = func(ctx context.Context, q question) ([]store.ID, error) {
@@ -111,15 +121,7 @@ func silent[A any](sound func(context.Context, A) error) method[A, none] {
 
 func onlyErr(_ none, err error) error { return err }
 
-func (f *faulty) Begin(ctx context.Context, c store.Claim) (store.Tx, store.Claimed, error) {
-	got, err := f.begin(ctx, c)
-	if got.tx == nil {
-		return nil, got.Claimed, err
-	}
-	return got.tx, got.Claimed, err
-}
-
-func (f *faulty) Resume(ctx context.Context, c store.Claim) (store.Segments, store.Claimed, error) {
+func (f *faulty) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.Claimed, error) {
 	got, err := f.begin(ctx, c)
 	if got.tx == nil {
 		return nil, got.Claimed, err
@@ -135,19 +137,17 @@ func (f *faulty) Renew(ctx context.Context, t store.Ticket, lease time.Duration)
 	return onlyErr(f.renew(ctx, completion{Ticket: t, lease: lease}))
 }
 
-func (f *faulty) Complete(ctx context.Context, t store.Ticket, c store.Completion) error {
-	return onlyErr(f.complete(ctx, completion{Ticket: t, Completion: c}))
+func (f *faulty) End(ctx context.Context, t store.Ticket, e store.Ending) error {
+	switch e.State {
+	case store.Completed:
+		return onlyErr(f.complete(ctx, completion{Ticket: t, Completion: e.Answer}))
+	case store.Free:
+		return onlyErr(f.release(ctx, t))
+	}
+	return onlyErr(f.park(ctx, t))
 }
 
-func (f *faulty) Park(ctx context.Context, t store.Ticket) error { return onlyErr(f.park(ctx, t)) }
-
-func (f *faulty) Release(ctx context.Context, t store.Ticket) error {
-	return onlyErr(f.release(ctx, t))
-}
-
-func (f *faulty) Find(ctx context.Context, id store.ID) (store.Record, error) { return f.find(ctx, id) }
-
-func (f *faulty) FindFor(ctx context.Context, id store.ID, v store.Viewer) (store.Record, error) {
+func (f *faulty) Find(ctx context.Context, id store.ID, v store.Viewer) (store.Record, error) {
 	rec, err := f.find(ctx, id)
 	if err == nil && !v.Sees(rec) {
 		rec.Answer.Header, rec.Answer.Body = nil, nil
@@ -248,13 +248,13 @@ func (f *faulty) KeepAge(ctx context.Context, of []byte, route string, age time.
 	return f.keepAge(ctx, question{within: of, value: route, age: age, window: w})
 }
 
-// attempt is a sound transaction, or the sound segments of an attempt, of which the same is true.
+// attempt is a sound one, of which the same is true.
 type attempt struct {
 	*referenceTx
 	seal     method[store.Seal, time.Time]
 	rollback func() error
 	step     func(ctx context.Context, work func(context.Context) error) error
-	opening  func(fn func() error)
+	bind     func(ctx context.Context, opening func() error) context.Context
 }
 
 func (a *attempt) Seal(ctx context.Context, s store.Seal) (time.Time, error) { return a.seal(ctx, s) }
@@ -264,7 +264,9 @@ func (a *attempt) Step(ctx context.Context, work func(context.Context) error) er
 	return a.step(ctx, work)
 }
 
-func (a *attempt) Opening(fn func() error) { a.opening(fn) }
+func (a *attempt) Bind(ctx context.Context, opening func() error) context.Context {
+	return a.bind(ctx, opening)
+}
 
 // commitRows commits the rows of a transaction, and nothing else.
 func (a *attempt) commitRows() {
@@ -288,7 +290,7 @@ var background = context.Background()
 
 // there reads a record past all faults; zero if there is none.
 func (f *faulty) there(id store.ID) store.Record {
-	r, _ := f.reference.Find(background, id)
+	r, _ := f.reference.Find(background, id, store.Viewer{All: true})
 	return r
 }
 
@@ -402,13 +404,13 @@ func (m *memory[V]) of(id store.ID) (v V, ok bool) {
 }
 
 // newMutant is a store with a fault, with the abilities that view leaves it.
-func newMutant(fault func(*faulty), view func(*faulty) store.Store) func(*testing.T) storetest.Subject {
+func newMutant(fault func(*faulty), view func(*faulty) store.Operations) func(*testing.T) storetest.Subject {
 	return func(t *testing.T) storetest.Subject {
 		subject := newReference(t)
 		f := newFaulty(subject.Store.(*reference))
 		fault(f)
 		subject.Store = view(f)
-		subject.Twin = func(*testing.T) store.Store { return subject.Store }
+		subject.Twin = func(*testing.T) store.Operations { return subject.Store }
 		return subject
 	}
 }

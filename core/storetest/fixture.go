@@ -37,17 +37,16 @@ const burst = 64
 // fixture is a subject with the helpers that most tests need.
 type fixture struct {
 	Subject
-	ctx         context.Context //nolint:containedctx // one per test
-	instances   []store.Store   // the store, and its twin if there is one
-	transactors []store.Transactor
-	steppers    []store.Stepper
-	watchers    []store.Sightings
-	operations  []store.Operations
-	sights      int
-	run         string // in every key: a store that tests share may still be at work on a command of the test before
-	commands    int
-	counted     bool         // the claims are to be counted
-	effects     atomic.Int64 // committed by a stress test
+	ctx       context.Context    //nolint:containedctx // one per test
+	instances []store.Operations // the store, and its twin if there is one
+	attempts  []store.Attempts
+	rows      bool // they run the rows of handlers
+	watchers  []store.Sightings
+	sights    int
+	run       string // in every key: a store that tests share may still be at work on a command of the test before
+	commands  int
+	counted   bool         // the claims are to be counted
+	effects   atomic.Int64 // committed by a stress test
 }
 
 // key is the key of the nth command.
@@ -114,19 +113,25 @@ func kept(a store.Answer) store.Completion {
 	return store.Completion{Answer: a, Retention: retention, Tombstone: tombstone}
 }
 
-// claim claims c as the module does, if the store can do that: a Resume command by Resume. An empty segment is sealed
+// The ways to end an attempt.
+var asFree, asUnknown = store.Ending{State: store.Free}, store.Ending{State: store.Unknown}
+
+func answered(c store.Completion) store.Ending {
+	return store.Ending{State: store.Completed, Answer: c}
+}
+
+// claim claims c as the module does, if the store can do that: a Resume command by Begin. An empty segment is sealed
 // behind a first attempt of one, so that there is a record to be seen.
-func (s *fixture) claim(st store.Store, c store.Claim) (store.Segments, store.Claimed, error) {
-	stepper, ok := st.(store.Stepper)
+func (s *fixture) claim(st store.Store, c store.Claim) (store.Attempt, store.Claimed, error) {
+	attempts, ok := st.(store.Attempts)
 	if !ok || c.Recovery != store.Resume {
 		got, err := st.Claim(s.ctx, c)
 		return nil, got, err
 	}
-	segments, got, err := stepper.Resume(s.ctx, c)
+	segments, got, err := attempts.Begin(s.ctx, c)
 	if segments == nil {
 		return nil, got, err
 	}
-	segments.Opening(func() error { return nil })
 	if got.Record.Attempts == 1 {
 		_, err = segments.Seal(s.ctx, store.Seal{})
 	}
@@ -142,7 +147,7 @@ func (s *fixture) win(t *testing.T, c store.Claim) store.Record {
 // resumed is an attempt that was won. The segments are those of a Resume attempt.
 type resumed struct {
 	store.Record
-	segments store.Segments
+	segments store.Attempt
 }
 
 // resume is win with the segments.
@@ -178,7 +183,7 @@ func (s *fixture) resumed(t *testing.T) (store.Claim, resumed) {
 // complete records an answer of an attempt.
 func (s *fixture) complete(t *testing.T, r store.Record, text string) {
 	t.Helper()
-	require.NoError(t, s.Store.Complete(s.ctx, r.Ticket, kept(answerOf(text))))
+	require.NoError(t, s.Store.End(s.ctx, r.Ticket, answered(kept(answerOf(text)))))
 }
 
 // over is a context that has ended.
@@ -206,10 +211,10 @@ func (s *fixture) lose(t *testing.T, c store.Claim) store.Record {
 // find reads a record that must be there, and the same on every instance.
 func (s *fixture) find(t *testing.T, id store.ID) store.Record {
 	t.Helper()
-	found, err := s.Store.Find(s.ctx, id)
+	found, err := s.Store.Find(s.ctx, id, store.Viewer{All: true})
 	require.NoError(t, err)
-	for _, store := range s.instances[1:] {
-		other, err := store.Find(s.ctx, id)
+	for _, st := range s.instances[1:] {
+		other, err := st.Find(s.ctx, id, store.Viewer{All: true})
 		require.NoError(t, err)
 		requireSame(t, found, other)
 	}
@@ -255,7 +260,7 @@ func (s *fixture) requireFree(t *testing.T, id store.ID) store.Record {
 // requireGoneOrFree: a reader cannot tell a record that was dropped from one that a sweep would drop.
 func (s *fixture) requireGoneOrFree(t *testing.T, id store.ID) {
 	t.Helper()
-	r, err := s.Store.Find(s.ctx, id)
+	r, err := s.Store.Find(s.ctx, id, store.Viewer{All: true})
 	if !errors.Is(err, store.ErrNotFound) {
 		require.NoError(t, err)
 		require.Equal(t, store.Free, r.State())

@@ -44,7 +44,7 @@ func (s *fixture) imported(t *testing.T, state store.State) store.Record {
 
 func (s *fixture) importAll(t *testing.T, records ...store.Record) store.Imported {
 	t.Helper()
-	done, err := s.Store.(store.Operations).Import(s.ctx, records)
+	done, err := s.Store.Import(s.ctx, records)
 	require.NoError(t, err)
 	return done
 }
@@ -70,7 +70,7 @@ func importNeverOverwrites(t *testing.T, s *fixture) {
 	running, completed := s.win(t, s.command(store.Park)), s.win(t, s.command(store.Park))
 	s.complete(t, completed, "ours")
 	parked := s.win(t, s.command(store.Resume))
-	require.NoError(t, s.Store.Park(s.ctx, parked.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, parked.Ticket, asUnknown))
 	for _, there := range []store.Record{running, completed, parked} {
 		before := s.find(t, there.ID)
 		rec := s.imported(t, store.Completed)
@@ -88,7 +88,7 @@ func importNeverOverwrites(t *testing.T, s *fixture) {
 	s.Advance(t, lease)
 	require.Equal(t, store.Unknown, s.find(t, rec.ID).State())
 	require.Equal(t, store.Imported{Running: 1}, s.importAll(t, rec))
-	require.NoError(t, s.Store.Release(s.ctx, running.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, running.Ticket, asFree))
 	require.Equal(t, store.Imported{Replaced: 1}, s.importAll(t, rec))
 }
 
@@ -97,11 +97,11 @@ func importNeverOverwrites(t *testing.T, s *fixture) {
 // CONTRACT F-4, X-2
 func importReplacesFree(t *testing.T, s *fixture) {
 	released := s.win(t, s.command(store.Park))
-	require.NoError(t, s.Store.Release(s.ctx, released.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, released.Ticket, asFree))
 	forgotten := s.win(t, s.command(store.Park))
 	completion := kept(answerOf("ours"))
 	completion.Tombstone = 0
-	require.NoError(t, s.Store.Complete(s.ctx, forgotten.Ticket, completion))
+	require.NoError(t, s.Store.End(s.ctx, forgotten.Ticket, answered(completion)))
 	s.Advance(t, retention)
 	require.Equal(t, store.Free, s.find(t, forgotten.ID).State())
 
@@ -123,14 +123,14 @@ func importReplacesFree(t *testing.T, s *fixture) {
 			}
 		}
 	}
-	require.ErrorIs(t, s.Store.Complete(s.ctx, released.Ticket, kept(answerOf("late"))), store.ErrStale)
+	require.ErrorIs(t, s.Store.End(s.ctx, released.Ticket, answered(kept(answerOf("late")))), store.ErrStale)
 }
 
 // An attempt that is under way and not visible keeps its key, and the import costs it nothing.
 //
 // CONTRACT F-4, X-15
 func importAttemptUnderWay(t *testing.T, s *fixture) {
-	if len(s.steppers) > 0 {
+	if len(s.attempts) > 0 {
 		c := s.command(store.Resume)
 		rec := s.importedAs(t, c)
 		won := s.open(t, c)
@@ -141,7 +141,7 @@ func importAttemptUnderWay(t *testing.T, s *fixture) {
 		requireAnswer(t, answerOf("ours"), s.find(t, c.ID).Answer)
 		require.Zero(t, s.importAll(t, rec))
 	}
-	if len(s.transactors) == 0 || s.Twin == nil {
+	if !s.rows || s.Twin == nil {
 		return // one process, one writer: it waits for the attempt
 	}
 	c := s.command(store.Rollback)
@@ -165,7 +165,7 @@ func (s *fixture) requireNotImported(t *testing.T, rec store.Record) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
 	defer cancel()
-	done, err := s.instances[len(s.instances)-1].(store.Operations).Import(ctx, []store.Record{rec})
+	done, err := s.instances[len(s.instances)-1].Import(ctx, []store.Record{rec})
 	require.NoError(t, err, "it does not wait for the attempt")
 	require.Equal(t, store.Imported{Running: 1}, done)
 }
@@ -196,7 +196,7 @@ func importSettled(t *testing.T, s *fixture) {
 func importCancelled(t *testing.T, s *fixture) {
 	rec := s.imported(t, store.Completed)
 	ctx := s.over()
-	_, err := s.Store.(store.Operations).Import(ctx, []store.Record{rec})
+	_, err := s.Store.Import(ctx, []store.Record{rec})
 	noSentinel(t, err)
 	s.requireGoneOrFree(t, rec.ID)
 }

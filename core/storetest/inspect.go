@@ -23,19 +23,19 @@ var inspectChecks = []check{
 // CONTRACT S-5
 func inspectOpenSteps(t *testing.T, s *fixture) {
 	open := func(within []byte, limit int) []store.OpenStep {
-		steps, err := s.operations[0].OpenSteps(s.ctx, within, limit)
+		steps, err := s.instances[0].OpenSteps(s.ctx, within, limit)
 		require.NoError(t, err)
 		return steps
 	}
 	require.Empty(t, open(nil, 10))
 	running, lost := s.win(t, s.command(store.Park)), s.win(t, s.command(store.Park))
-	require.NoError(t, s.Store.Park(s.ctx, lost.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, lost.Ticket, asUnknown))
 	s.done(t, "paid")
 	require.ElementsMatch(t, []store.OpenStep{{ID: running.ID}, {ID: lost.ID}}, open(nil, 10))
 	require.Len(t, open(nil, 1), 1)
 	require.Len(t, open(lost.Realm[:], 10), 2)
 	require.Empty(t, open(make([]byte, 8), 10))
-	if s.steppers == nil {
+	if s.attempts == nil {
 		return
 	}
 	resume := s.resume(t, s.command(store.Resume))
@@ -79,7 +79,7 @@ func inspectNear(t *testing.T, s *fixture) {
 		"whole end": {store.Near{Last: store.ID{0: 8}, End: ids[2][:]}, nil, 10, ids[2:3]},
 		"none":      {store.Near{First: store.ID{0: 8}, Last: store.ID{0: 9}}, nil, 10, nil},
 	} {
-		found, err := s.operations[0].Near(s.ctx, tt.within, tt.n, tt.limit)
+		found, err := s.instances[0].Near(s.ctx, tt.within, tt.n, tt.limit)
 		require.NoError(t, err)
 		require.Equal(t, tt.want, append([]store.ID(nil), found...), name)
 	}
@@ -91,7 +91,7 @@ func inspectNear(t *testing.T, s *fixture) {
 func inspectHistory(t *testing.T, s *fixture) {
 	history := func(id store.ID) []store.SettlementRecord {
 		var first []store.SettlementRecord
-		for i, store := range s.operations {
+		for i, store := range s.instances {
 			found, err := store.History(s.ctx, id)
 			require.NoError(t, err)
 			if i > 0 {
@@ -109,7 +109,7 @@ func inspectHistory(t *testing.T, s *fixture) {
 	require.NoError(t, err)
 	s.Advance(t, time.Minute)
 	again := s.win(t, repeat(c))
-	require.NoError(t, s.Store.Park(s.ctx, again.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, again.Ticket, asUnknown))
 	s.Advance(t, 2*deadline)
 	done, err := s.Store.Settle(s.ctx, applied(again, "paid"))
 	require.NoError(t, err)
@@ -138,11 +138,11 @@ func inspectHistory(t *testing.T, s *fixture) {
 
 func inspectCancelled(t *testing.T, s *fixture) {
 	ctx := s.over()
-	_, err := s.operations[0].OpenSteps(ctx, nil, 1)
+	_, err := s.instances[0].OpenSteps(ctx, nil, 1)
 	noSentinel(t, err)
-	_, err = s.operations[0].Near(ctx, nil, store.Near{}, 1)
+	_, err = s.instances[0].Near(ctx, nil, store.Near{}, 1)
 	noSentinel(t, err)
-	_, err = s.operations[0].History(ctx, store.ID{1})
+	_, err = s.instances[0].History(ctx, store.ID{1})
 	noSentinel(t, err)
 }
 
@@ -151,7 +151,7 @@ func inspectCancelled(t *testing.T, s *fixture) {
 // CONTRACT S-5, X-7
 func inspectLastSettled(t *testing.T, s *fixture) {
 	last := func(within []byte, by string, limit int) (found []store.SettledOperation) {
-		for i, store := range s.operations {
+		for i, store := range s.instances {
 			all, err := store.LastSettled(s.ctx, within, by, limit)
 			require.NoError(t, err)
 			if i > 0 {
@@ -192,7 +192,7 @@ func inspectLastSettled(t *testing.T, s *fixture) {
 	require.Equal(t, []store.ID{won[0].ID}, ids(last([]byte{0}, "", 10)))
 	require.Equal(t, won[1].Route, all[1].Route)
 	require.Equal(t, won[1].Method, all[1].Method)
-	history, err := s.operations[0].History(s.ctx, won[1].ID)
+	history, err := s.instances[0].History(s.ctx, won[1].ID)
 	require.NoError(t, err)
 	require.Equal(t, []store.SettlementRecord{all[1].SettlementRecord}, history)
 }
@@ -203,7 +203,7 @@ func inspectLastSettled(t *testing.T, s *fixture) {
 func inspectLastAnswered(t *testing.T, s *fixture) {
 	c := s.command(store.Park)
 	last := func(within []byte) string {
-		rec, err := s.operations[0].LastAnswered(s.ctx, within, c.Method, c.Route)
+		rec, err := s.instances[0].LastAnswered(s.ctx, within, c.Method, c.Route)
 		if err != nil {
 			require.ErrorIs(t, err, store.ErrNotFound)
 			return ""
@@ -213,7 +213,7 @@ func inspectLastAnswered(t *testing.T, s *fixture) {
 	require.Empty(t, last(nil))
 	answer := func(c store.Claim, a store.Answer) {
 		won := s.win(t, c)
-		require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(a)))
+		require.NoError(t, s.Store.End(s.ctx, won.Ticket, answered(kept(a))))
 		s.Advance(t, time.Minute)
 	}
 	first := s.command(store.Park)

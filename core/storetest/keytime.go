@@ -120,7 +120,8 @@ func keyTimeRecordFirst(t *testing.T, s *fixture) {
 	for _, w := range []store.Window{past, future} {
 		require.Equal(t, store.Running, s.lose(t, valid(repeat(c), w)).Stored)
 	}
-	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, store.Completion{Answer: answerOf("paid"), Retention: retention}))
+	paid := store.Completion{Answer: answerOf("paid"), Retention: retention}
+	require.NoError(t, s.Store.End(s.ctx, won.Ticket, answered(paid)))
 	require.NoError(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), store.Window{}))
 	for _, w := range []store.Window{past, future} {
 		rec := s.lose(t, valid(repeat(c), w))
@@ -137,7 +138,7 @@ func keyTimeFreed(t *testing.T, s *fixture) {
 	now := s.now(t)
 	past, present, _ := around(now)
 	c := s.timed(store.Park, now, now)
-	require.NoError(t, s.Store.Release(s.ctx, s.win(t, valid(c, present)).Ticket))
+	require.NoError(t, s.Store.End(s.ctx, s.win(t, valid(c, present)).Ticket, asFree))
 	s.requireKeyRefused(t, valid(c, past))
 	require.Equal(t, store.Free, s.find(t, c.ID).Stored)
 	c.Key.Timed = false // another release of the app
@@ -154,7 +155,7 @@ func keyTimeClock(t *testing.T, s *fixture) {
 	now := s.now(t)
 	ahead, behind, right := windows(now)
 	fresh, freed := s.timed(store.Park, now, now), s.timed(store.Park, now, now)
-	require.NoError(t, s.Store.Release(s.ctx, s.win(t, freed).Ticket))
+	require.NoError(t, s.Store.End(s.ctx, s.win(t, freed).Ticket, asFree))
 	for _, c := range []store.Claim{fresh, freed} {
 		for _, w := range []store.Window{ahead, behind} {
 			c.Window = w
@@ -173,7 +174,8 @@ func keyTimeClock(t *testing.T, s *fixture) {
 func (s *fixture) timedDone(t *testing.T, c store.Claim) {
 	t.Helper()
 	won := s.win(t, c)
-	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, store.Completion{Answer: answerOf("paid"), Retention: retention}))
+	paid := store.Completion{Answer: answerOf("paid"), Retention: retention}
+	require.NoError(t, s.Store.End(s.ctx, won.Ticket, answered(paid)))
 }
 
 // A timed key that has been answered is refused for ever: before a sweep, after it, and after the route allows older
@@ -272,7 +274,7 @@ func keyTimeTombstoneDropped(t *testing.T, s *fixture) {
 func keyTimeFreedAndDropped(t *testing.T, s *fixture) {
 	now := s.now(t)
 	c := s.timed(store.Park, now, now.Add(-time.Hour))
-	require.NoError(t, s.Store.Release(s.ctx, s.win(t, c).Ticket))
+	require.NoError(t, s.Store.End(s.ctx, s.win(t, c).Ticket, asFree))
 	s.Advance(t, forever)
 	s.sweep(t)
 	s.requireGone(t, c.ID)
@@ -550,14 +552,14 @@ func keyTimeSweepRace(t *testing.T, s *fixture) {
 
 // CONTRACT T-6, X-0
 func keyTimeTransaction(t *testing.T, s *fixture) {
-	if len(s.transactors) == 0 {
+	if !s.rows {
 		return
 	}
 	now := s.now(t)
 	past, present, future := around(now)
 	c := s.timed(store.Rollback, now, now)
 	for _, w := range []store.Window{past, future} {
-		for _, store := range s.transactors {
+		for _, store := range s.attempts {
 			tx, got := s.tryBegin(t, store, valid(repeat(c), w))
 			require.Nil(t, tx)
 			require.True(t, got.KeyRefused)
@@ -574,7 +576,7 @@ func keyTimeTransaction(t *testing.T, s *fixture) {
 	s.Advance(t, retention+time.Hour)
 	s.sweep(t)
 	c.Window = store.Window{}
-	tx, got := s.tryBegin(t, s.transactors[0], repeat(c))
+	tx, got := s.tryBegin(t, s.attempts[0], repeat(c))
 	require.Nil(t, tx)
 	require.True(t, got.KeyRefused)
 }
@@ -584,7 +586,7 @@ func keyTimeTransaction(t *testing.T, s *fixture) {
 //
 // CONTRACT T-6, M-2
 func keyTimeRunningTransaction(t *testing.T, s *fixture) {
-	if len(s.transactors) == 0 {
+	if !s.rows {
 		return
 	}
 	now := s.now(t)
@@ -592,7 +594,7 @@ func keyTimeRunningTransaction(t *testing.T, s *fixture) {
 	for _, commit := range []bool{true, false} {
 		c := s.timed(store.Rollback, now, now)
 		tx, _ := s.begin(t, valid(c, present))
-		for _, st := range s.transactors {
+		for _, st := range s.attempts {
 			for _, r := range []store.Recovery{store.Rollback, store.Park} {
 				late := valid(repeat(c), past)
 				late.Recovery = r
@@ -621,7 +623,7 @@ func keyTimeRunningTransaction(t *testing.T, s *fixture) {
 //
 // CONTRACT T-6, M-3, M-6
 func keyTimeEndRace(t *testing.T, s *fixture) {
-	if len(s.transactors) == 0 {
+	if !s.rows {
 		return
 	}
 	now := s.now(t)
@@ -638,7 +640,7 @@ func keyTimeEndRace(t *testing.T, s *fixture) {
 			for range 10 {
 				var got store.Claimed
 				var err error
-				if store := s.transactors[i%len(s.transactors)]; i%3 == 0 {
+				if store := s.attempts[i%len(s.attempts)]; i%3 == 0 {
 					_, got, err = store.Begin(s.ctx, late)
 				} else {
 					got, err = store.Claim(s.ctx, late)
@@ -653,10 +655,6 @@ func keyTimeEndRace(t *testing.T, s *fixture) {
 
 // CONTRACT T-6, F-4
 func keyTimeImported(t *testing.T, s *fixture) {
-	importer, ok := s.Store.(store.Operations)
-	if !ok {
-		return
-	}
 	now := s.now(t)
 	c := s.timed(store.Park, now, now.Add(-time.Hour))
 	rec := store.Record{
@@ -664,7 +662,7 @@ func keyTimeImported(t *testing.T, s *fixture) {
 		Route: c.Route, Recovery: c.Recovery, Stored: store.Completed, Attempts: 1, Timed: true, Answer: answerOf("paid"),
 		CreatedAt: now, LeaseUntil: now, Deadline: now, ExpiresAt: now.Add(retention), PurgeAt: now.Add(retention),
 	}
-	done, err := importer.Import(s.ctx, []store.Record{rec})
+	done, err := s.Store.Import(s.ctx, []store.Record{rec})
 	require.NoError(t, err)
 	require.Equal(t, 1, done.Added)
 	require.True(t, s.find(t, c.ID).Timed)
@@ -678,19 +676,15 @@ func keyTimeImported(t *testing.T, s *fixture) {
 //
 // CONTRACT T-6, F-4
 func keyTimeImportedOverFreed(t *testing.T, s *fixture) {
-	importer, ok := s.Store.(store.Operations)
-	if !ok {
-		return
-	}
 	now := s.now(t)
 	c := s.timed(store.Park, now, now.Add(-time.Hour))
-	require.NoError(t, s.Store.Release(s.ctx, s.win(t, c).Ticket))
+	require.NoError(t, s.Store.End(s.ctx, s.win(t, c).Ticket, asFree))
 	rec := store.Record{
 		Ticket: store.Ticket{ID: c.ID, Owner: newOwner(), Fence: 1}, Scope: c.Scope, Realm: c.Realm, Method: c.Method,
 		Route: c.Route, Recovery: c.Recovery, Stored: store.Completed, Attempts: 1, Answer: answerOf("paid"),
 		CreatedAt: now, LeaseUntil: now, Deadline: now, ExpiresAt: now.Add(retention), PurgeAt: now.Add(retention),
 	}
-	done, err := importer.Import(s.ctx, []store.Record{rec})
+	done, err := s.Store.Import(s.ctx, []store.Record{rec})
 	require.NoError(t, err)
 	require.Equal(t, store.Imported{Replaced: 1}, done)
 	require.True(t, s.find(t, c.ID).Timed)

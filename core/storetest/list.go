@@ -26,7 +26,7 @@ var listChecks = []check{
 // CONTRACT M-7
 func findNotFound(t *testing.T, s *fixture) {
 	for _, st := range s.instances {
-		_, err := st.Find(s.ctx, s.command(store.Park).ID)
+		_, err := st.Find(s.ctx, s.command(store.Park).ID, store.Viewer{All: true})
 		require.ErrorIs(t, err, store.ErrNotFound)
 	}
 }
@@ -50,7 +50,7 @@ func findFor(t *testing.T, s *fixture) {
 		{store.Viewer{Scope: store.Scope{1}, Realm: append([]byte{c.Realm[0] + 1}, c.Realm[1:]...)}, hidden},
 	} {
 		for _, st := range s.instances {
-			got, err := st.FindFor(s.ctx, c.ID, test.viewer)
+			got, err := st.Find(s.ctx, c.ID, test.viewer)
 			require.NoError(t, err)
 			require.Equal(t, test.want.Answer.Status, got.Answer.Status)
 			require.Equal(t, test.want.Answer.Body, got.Answer.Body)
@@ -58,7 +58,7 @@ func findFor(t *testing.T, s *fixture) {
 			require.Equal(t, test.want.ID, got.ID)
 		}
 	}
-	_, err := s.Store.FindFor(s.ctx, s.command(store.Park).ID, store.Viewer{Scope: c.Scope})
+	_, err := s.Store.Find(s.ctx, s.command(store.Park).ID, store.Viewer{Scope: c.Scope})
 	require.ErrorIs(t, err, store.ErrNotFound)
 }
 
@@ -71,7 +71,7 @@ func listOldestFirst(t *testing.T, s *fixture) {
 		s.Advance(t, time.Minute)
 		s.done(t, "paid")
 		parked := s.win(t, s.command(store.Resume))
-		require.NoError(t, s.Store.Park(s.ctx, parked.Ticket))
+		require.NoError(t, s.Store.End(s.ctx, parked.Ticket, asUnknown))
 		parked.Stored = store.Unknown
 		want = append(want, parked)
 		s.Advance(t, time.Minute)
@@ -142,7 +142,7 @@ func listSwept(t *testing.T, s *fixture) {
 		if i%2 == 0 {
 			s.pause(t)
 		}
-		require.NoError(t, s.Store.Park(s.ctx, parked.Ticket))
+		require.NoError(t, s.Store.End(s.ctx, parked.Ticket, asUnknown))
 		s.done(t, "paid")
 		if i%4 == 0 {
 			s.sweep(t)
@@ -260,7 +260,7 @@ func listStates(t *testing.T, s *fixture) {
 		require.ElementsMatch(t, []store.ID{park.ID, resume.ID}, s.selected(t, every))
 		s.sweep(t)
 	}
-	require.NoError(t, s.Store.Release(s.ctx, alive.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, alive.Ticket, asFree))
 	s.Advance(t, deadline)
 	for range 2 {
 		require.ElementsMatch(t, []store.ID{park.ID, resume.ID}, s.selected(t, everyOne()))

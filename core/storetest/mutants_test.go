@@ -32,29 +32,40 @@ type mutant struct {
 // mutants are all mutants, by what the store can do.
 var mutants = []struct {
 	can  storetest.Features
-	view func(*faulty) store.Store
+	view func(*faulty) store.Operations
 	of   []mutant
 }{
-	{storetest.Features{}, func(s *faulty) store.Store { return struct{ store.Store }{s} }, storeMutants},
-	{storetest.Features{Steps: true}, func(s *faulty) store.Store { return struct{ store.Stepper }{s} }, stepMutants},
-	{storetest.Features{Watch: true}, func(s *faulty) store.Store { return struct{ store.Sightings }{s} }, sightMutants},
 	{
-		storetest.Features{Operations: true}, func(s *faulty) store.Store { return struct{ store.Operations }{s} },
-		slices.Concat(countMutants, inspectMutants, importMutants),
+		storetest.Features{}, func(s *faulty) store.Operations { return struct{ store.Operations }{s} },
+		slices.Concat(storeMutants, countMutants, inspectMutants, importMutants),
 	},
 	{
-		storetest.Features{Settings: true}, func(s *faulty) store.Store { return struct{ store.Settings }{s} },
+		everything, func(s *faulty) store.Operations { return s },
+		slices.Concat(stepMutants, sightMutants, eraseMutants, referenceMutants, txMutants, segmentMutants),
+	},
+	{
+		storetest.Features{Settings: true},
+		func(s *faulty) store.Operations {
+			return struct {
+				store.Operations
+				settings
+			}{s, s}
+		},
 		slices.Concat(scopingMutants, keyTimeMutants),
 	},
-	{
-		everything, func(s *faulty) store.Store { return s },
-		slices.Concat(eraseMutants, referenceMutants, txMutants, segmentMutants),
-	},
+}
+
+// settings are the methods that store.Settings has beside those of store.Store.
+type settings interface {
+	KeepScoping(ctx context.Context, namespace, fingerprint string) (string, error)
+	AdoptScoping(ctx context.Context, namespace, fingerprint string) error
+	KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w store.Window) (store.AgeLimit, error)
+	RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error
 }
 
 // Without a fault it is sound: what the tests find is the fault.
 func TestNoFault(t *testing.T) {
-	storetest.Run(t, newMutant(func(*faulty) {}, func(s *faulty) store.Store { return s }), everything)
+	storetest.Run(t, newMutant(func(*faulty) {}, func(s *faulty) store.Operations { return s }), everything)
 }
 
 func TestMutants(t *testing.T) {
@@ -108,7 +119,7 @@ var storeMutants = []mutant{
 	// Claim.
 	{"looks before it claims", "Claim/OneOfManyWins Stress", func(s *faulty) {
 		s.claim = func(ctx context.Context, c store.Claim) (store.Claimed, error) {
-			_, err := s.reference.Find(ctx, c.ID)
+			_, err := s.reference.Find(ctx, c.ID, store.Viewer{All: true})
 			runtime.Gosched()
 			got, claimErr := s.reference.Claim(ctx, c)
 			got.Won = got.Won || errors.Is(err, store.ErrNotFound)
@@ -626,7 +637,7 @@ var importMutants = []mutant{
 	{"imports over what was begun", "Import/NeverOverwrites", func(s *faulty) {
 		s.imports.asks(func(records *[]store.Record) {
 			for _, r := range *records {
-				_ = s.reference.Release(background, s.there(r.ID).Ticket)
+				_ = s.reference.End(background, s.there(r.ID).Ticket, store.Ending{State: store.Free})
 			}
 		})
 	}},
@@ -721,7 +732,7 @@ func judgesFirst(s *faulty) {
 		if err != nil || got.KeyRefused {
 			return got, err
 		}
-		_ = s.reference.Release(ctx, got.Record.Ticket)
+		_ = s.reference.End(ctx, got.Record.Ticket, store.Ending{State: store.Free})
 		return s.reference.Claim(ctx, c)
 	}
 }
@@ -865,7 +876,7 @@ var txMutants = []mutant{
 	{"runs a committed attempt again", "Tx/EndedByItsHandler", func(s *faulty) { // as if it were rolled back
 		s.claim.answers(func(c store.Claim, got *store.Claimed) {
 			if committed(*got) {
-				_ = s.reference.Release(background, got.Record.Ticket)
+				_ = s.reference.End(background, got.Record.Ticket, store.Ending{State: store.Free})
 				*got, _ = s.reference.Claim(background, c)
 			}
 		})
@@ -899,12 +910,16 @@ func (f *faulty) openRows() *memory[store.Record] {
 
 // restarted is a transaction of a record that is there.
 func (f *faulty) restarted(t store.Ticket) *attempt {
+	tx := &referenceTx{store: f.reference}
 	return &attempt{
-		referenceTx: &referenceTx{store: f.reference},
-		seal: func(ctx context.Context, s store.Seal) (time.Time, error) {
-			return time.Time{}, f.reference.Complete(ctx, t, *s.Answer)
+		referenceTx: tx,
+		bind: func(ctx context.Context, _ func() error) context.Context {
+			return context.WithValue(ctx, txKey{}, tx)
 		},
-		rollback: func() error { return f.reference.Release(background, t) },
+		seal: func(ctx context.Context, s store.Seal) (time.Time, error) {
+			return time.Time{}, f.reference.End(ctx, t, store.Ending{State: store.Completed, Answer: *s.Answer})
+		},
+		rollback: func() error { return f.reference.End(background, t, store.Ending{State: store.Free}) },
 	}
 }
 
@@ -995,15 +1010,15 @@ var segmentMutants = []mutant{
 	}},
 	{"opens without a word", "Segment/Opening", func(s *faulty) {
 		s.attempts(func(tx *attempt, _ store.Claim) {
-			tx.opening = func(func() error) { tx.referenceTx.Opening(func() error { return nil }) }
+			tx.bind = func(ctx context.Context, _ func() error) context.Context { return tx.referenceTx.Bind(ctx, nil) }
 		})
 	}},
 	{"announces the first segment", "Segment/Opening", func(s *faulty) {
 		s.attempts(func(tx *attempt, _ store.Claim) {
 			var first func() error
-			tx.opening = func(fn func() error) {
+			tx.bind = func(ctx context.Context, fn func() error) context.Context {
 				first = fn
-				tx.referenceTx.Opening(fn)
+				return tx.referenceTx.Bind(ctx, fn)
 			}
 			tx.step = func(ctx context.Context, work func(context.Context) error) error {
 				if first != nil {

@@ -22,7 +22,7 @@ var openChecks = []check{
 // requireOpen checks how many open records the principal of s.command has, on every instance.
 func (s *fixture) requireOpen(t *testing.T, want int) {
 	t.Helper()
-	for _, counter := range s.operations {
+	for _, counter := range s.instances {
 		got, err := counter.CountOpen(s.ctx, s.command(store.Park).Scope, 1000)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
@@ -43,11 +43,11 @@ func openStates(t *testing.T, s *fixture) {
 	s.complete(t, first, "again")
 	s.requireOpen(t, 0)
 
-	require.NoError(t, s.Store.Release(s.ctx, s.win(t, released).Ticket))
+	require.NoError(t, s.Store.End(s.ctx, s.win(t, released).Ticket, asFree))
 	s.requireOpen(t, 0)
 	again := s.win(t, repeat(released)) // the key is free, and taken again
 	s.requireOpen(t, 1)
-	require.NoError(t, s.Store.Park(s.ctx, again.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, again.Ticket, asUnknown))
 	s.requireOpen(t, 1)
 	s.complete(t, again, "late")
 	s.requireOpen(t, 0)
@@ -71,7 +71,7 @@ func openStates(t *testing.T, s *fixture) {
 	s.requireOpen(t, 0)
 	parked := s.win(t, repeat(half))
 	s.requireOpen(t, 1)
-	require.NoError(t, s.Store.Park(s.ctx, parked.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, parked.Ticket, asUnknown))
 	s.Advance(t, 2*deadline)
 	s.requireOpen(t, 1)
 	_, err = s.Store.Settle(s.ctx, applied(parked, "refunded"))
@@ -89,18 +89,14 @@ func openLimit(t *testing.T, s *fixture) {
 		s.win(t, s.command(store.Park))
 	}
 	for _, limit := range []int{1, 4, 5, 6} {
-		got, err := s.operations[0].CountOpen(s.ctx, s.command(store.Park).Scope, limit)
+		got, err := s.instances[0].CountOpen(s.ctx, s.command(store.Park).Scope, limit)
 		require.NoError(t, err)
 		require.Equal(t, min(limit, 5), got)
 	}
 }
 
-// An imported record that was unknown in the old system is as open as one that has become unknown here. A store that
-// cannot import has none.
+// An imported record that was unknown in the old system is as open as one that has become unknown here.
 func openImported(t *testing.T, s *fixture) {
-	if _, ok := s.Store.(store.Operations); !ok {
-		return
-	}
 	s.counted = true
 	unknown, completed := s.imported(t, store.Unknown), s.imported(t, store.Completed)
 	s.requireOpen(t, 2) // they were made beside two claims
@@ -130,18 +126,18 @@ func openManyAtOnce(t *testing.T, s *fixture) {
 		claims[i] = s.command(store.Park)
 	}
 	atOnce(burst, func(i int) {
-		store := s.instances[i%len(s.instances)]
-		got, err := store.Claim(s.ctx, claims[i])
+		st := s.instances[i%len(s.instances)]
+		got, err := st.Claim(s.ctx, claims[i])
 		if !assert.NoError(t, err) || i%2 == 0 {
 			return
 		}
-		assert.NoError(t, store.Complete(s.ctx, got.Record.Ticket, kept(answerOf("paid"))))
+		assert.NoError(t, st.End(s.ctx, got.Record.Ticket, answered(kept(answerOf("paid")))))
 	})
 	s.requireOpen(t, burst/2)
 }
 
 func openCancelled(t *testing.T, s *fixture) {
 	ctx := s.over()
-	_, err := s.operations[0].CountOpen(ctx, s.command(store.Park).Scope, 1)
+	_, err := s.instances[0].CountOpen(ctx, s.command(store.Park).Scope, 1)
 	noSentinel(t, err)
 }

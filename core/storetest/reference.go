@@ -25,7 +25,7 @@ var referenceChecks = []check{
 func (s *fixture) refer(t *testing.T, r store.Record, refs ...store.Ref) {
 	t.Helper()
 	for _, ref := range refs {
-		require.NoError(t, s.operations[0].Refer(s.ctx, r.ID, r.Realm, ref))
+		require.NoError(t, s.instances[0].Refer(s.ctx, r.ID, r.Realm, ref))
 	}
 }
 
@@ -33,7 +33,7 @@ func (s *fixture) refer(t *testing.T, r store.Record, refs ...store.Ref) {
 func (s *fixture) referred(t *testing.T, value string) []store.ID {
 	t.Helper()
 	var ids []store.ID
-	for i, store := range s.operations {
+	for i, store := range s.instances {
 		found, err := store.Referred(s.ctx, nil, value, 100)
 		require.NoError(t, err)
 		if i > 0 {
@@ -47,7 +47,7 @@ func (s *fixture) referred(t *testing.T, value string) []store.ID {
 // requireReferences checks the references of one operation, on every instance.
 func (s *fixture) requireReferences(t *testing.T, id store.ID, want ...store.Ref) {
 	t.Helper()
-	for _, st := range s.operations {
+	for _, st := range s.instances {
 		refs, err := st.References(s.ctx, []store.ID{id})
 		require.NoError(t, err)
 		require.Equal(t, want, refs[id])
@@ -71,14 +71,14 @@ func referenceFound(t *testing.T, s *fixture) {
 	require.Equal(t, []store.ID{second.ID, first.ID}, s.referred(t, amount.Value), "the last one first, each once")
 	require.Empty(t, s.referred(t, "77.1"), "a value is compared as it is")
 	require.Empty(t, s.referred(t, charge.Name))
-	found, err := s.operations[0].Referred(s.ctx, nil, amount.Value, 1)
+	found, err := s.instances[0].Referred(s.ctx, nil, amount.Value, 1)
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 
-	all, err := s.operations[0].References(s.ctx, []store.ID{first.ID, second.ID, s.command(store.Park).ID})
+	all, err := s.instances[0].References(s.ctx, []store.ID{first.ID, second.ID, s.command(store.Park).ID})
 	require.NoError(t, err)
 	require.Len(t, all, 2)
-	require.NoError(t, s.Store.Park(s.ctx, first.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, first.Ticket, asUnknown))
 	s.complete(t, second, "paid")
 	require.Equal(t, []store.ID{second.ID, first.ID}, s.referred(t, amount.Value))
 }
@@ -101,7 +101,7 @@ func referenceWithin(t *testing.T, s *fixture) {
 	}{
 		{nil, ids}, {[]byte{}, ids}, {[]byte{1}, ids[1:]}, {realms[1][:], ids[1:2]}, {make([]byte, 8), []store.ID{}},
 	} {
-		found, err := s.operations[0].Referred(s.ctx, tt.within, "7", 100)
+		found, err := s.instances[0].Referred(s.ctx, tt.within, "7", 100)
 		require.NoError(t, err)
 		require.ElementsMatch(t, tt.want, found, "%x", tt.within)
 	}
@@ -116,29 +116,30 @@ func referenceLimits(t *testing.T, s *fixture) {
 		s.refer(t, won, store.Ref{Name: "order", Value: fmt.Sprint(i)})
 	}
 	s.refer(t, won, great)
-	require.ErrorIs(t, s.operations[0].Refer(s.ctx, won.ID, won.Realm, store.Ref{Name: "order", Value: "x"}), store.ErrReferences)
+	tooMany := store.Ref{Name: "order", Value: "x"}
+	require.ErrorIs(t, s.instances[0].Refer(s.ctx, won.ID, won.Realm, tooMany), store.ErrReferences)
 	require.Empty(t, s.referred(t, "x"))
 	require.Equal(t, []store.ID{won.ID}, s.referred(t, great.Value))
 	nobody := s.command(store.Park)
-	require.ErrorIs(t, s.operations[0].Refer(s.ctx, nobody.ID, nobody.Realm, great), store.ErrStale)
+	require.ErrorIs(t, s.instances[0].Refer(s.ctx, nobody.ID, nobody.Realm, great), store.ErrStale)
 }
 
 // In a transaction a reference commits with the answer, or not at all.
 //
 // CONTRACT X-0
 func referenceTransaction(t *testing.T, s *fixture) {
-	if s.transactors == nil {
+	if !s.rows {
 		t.Skip("the store has no transactions")
 	}
 	for _, commit := range []bool{true, false} {
 		c := s.command(store.Rollback)
-		tx, got, err := s.transactors[0].Begin(s.ctx, c)
+		tx, got, err := s.attempts[0].Begin(s.ctx, c)
 		require.NoError(t, err)
 		require.True(t, got.Won)
-		ctx := tx.Bind(s.ctx)
+		ctx := tx.Bind(s.ctx, nil)
 		ref := store.Ref{Name: "booking", Value: fmt.Sprint("b-", commit)}
-		require.NoError(t, s.operations[0].Refer(ctx, c.ID, c.Realm, ref))
-		require.NoError(t, s.operations[0].Refer(ctx, c.ID, c.Realm, ref))
+		require.NoError(t, s.instances[0].Refer(ctx, c.ID, c.Realm, ref))
+		require.NoError(t, s.instances[0].Refer(ctx, c.ID, c.Realm, ref))
 		require.Empty(t, s.referred(t, ref.Value), "others do not see it before")
 		if !commit {
 			require.NoError(t, tx.Rollback())
@@ -176,12 +177,12 @@ func referenceFreed(t *testing.T, s *fixture) {
 	before, after := store.Ref{Name: "charge", Value: "refused"}, store.Ref{Name: "charge", Value: "made"}
 	c, won := s.won(t, store.Park)
 	s.refer(t, won, before)
-	require.NoError(t, s.Store.Release(s.ctx, won.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, won.Ticket, asFree))
 	again := s.win(t, repeat(c))
 	s.Advance(t, time.Second)
 	s.refer(t, again, after)
 	s.requireReferences(t, c.ID, before, after)
-	require.NoError(t, s.Store.Release(s.ctx, again.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, again.Ticket, asFree))
 	s.Advance(t, forever)
 	s.sweep(t)
 	require.Empty(t, s.referred(t, before.Value))
@@ -190,10 +191,6 @@ func referenceFreed(t *testing.T, s *fixture) {
 
 // The references of a principal's completed and freed operations are erased, and nobody else's.
 func referenceErased(t *testing.T, s *fixture) {
-	eraser, ok := s.Store.(store.Operations)
-	if !ok {
-		t.Skip("the store cannot erase")
-	}
 	ref := store.Ref{Name: "order", Value: "7"}
 	open, done, freed := s.win(t, s.command(store.Park)), s.win(t, s.command(store.Park)), s.win(t, s.command(store.Park))
 	c := s.command(store.Park)
@@ -204,22 +201,22 @@ func referenceErased(t *testing.T, s *fixture) {
 	}
 	s.complete(t, done, "paid")
 	s.complete(t, others, "paid")
-	require.NoError(t, s.Store.Release(s.ctx, freed.Ticket))
-	erased, err := eraseAll(s.ctx, eraser, done.Scope, 100)
+	require.NoError(t, s.Store.End(s.ctx, freed.Ticket, asFree))
+	erased, err := eraseAll(s.ctx, s.Store, done.Scope, 100)
 	require.NoError(t, err)
 	require.Equal(t, 2, erased.Records)
 	require.Equal(t, []store.ID{open.ID}, erased.Open)
 	require.ElementsMatch(t, []store.ID{open.ID, others.ID}, s.referred(t, ref.Value))
-	erased, err = eraseAll(s.ctx, eraser, done.Scope, 100)
+	erased, err = eraseAll(s.ctx, s.Store, done.Scope, 100)
 	require.NoError(t, err)
 	require.Zero(t, erased.Records, "nothing is erased twice")
 }
 
 func referenceCancelled(t *testing.T, s *fixture) {
 	ctx := s.over()
-	noSentinel(t, s.operations[0].Refer(ctx, store.ID{1}, store.Realm{}, store.Ref{Name: "n", Value: "v"}))
-	_, err := s.operations[0].References(ctx, []store.ID{{1}})
+	noSentinel(t, s.instances[0].Refer(ctx, store.ID{1}, store.Realm{}, store.Ref{Name: "n", Value: "v"}))
+	_, err := s.instances[0].References(ctx, []store.ID{{1}})
 	noSentinel(t, err)
-	_, err = s.operations[0].Referred(ctx, nil, "v", 1)
+	_, err = s.instances[0].Referred(ctx, nil, "v", 1)
 	noSentinel(t, err)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/auth19/idem/core/storetest"
 )
 
-// reference is a store.Transactor and a store.Stepper with rows over memstore: the simplest one that passes the tests of both.
+// reference is a store.Attempts with rows over memstore: the simplest one that passes the tests.
 // Its transactions are as atomic as one process can make them. Nothing in it is durable.
 type reference struct {
 	*memstore.Store
@@ -27,7 +27,7 @@ func newReference(*testing.T) storetest.Subject {
 	return storetest.Subject{
 		Store:   st,
 		Advance: clock.Advance,
-		Twin:    func(*testing.T) store.Store { return st },
+		Twin:    func(*testing.T) store.Operations { return st },
 		Effect:  st.effect,
 		Effects: func(*testing.T) int {
 			st.mu.Lock()
@@ -37,16 +37,10 @@ func newReference(*testing.T) storetest.Subject {
 	}
 }
 
-// Begin is Resume for a single segment: memstore keeps a first attempt out of sight whatever its recovery.
-func (s *reference) Begin(ctx context.Context, c store.Claim) (store.Tx, store.Claimed, error) {
-	tx, got, err := s.begin(ctx, c)
-	if tx == nil {
-		return nil, got, err
-	}
-	return tx, got, err
-}
+func (s *reference) Rows() bool { return true }
 
-func (s *reference) Resume(ctx context.Context, c store.Claim) (store.Segments, store.Claimed, error) {
+// Begin leaves the rest to memstore, which keeps a first attempt out of sight whatever its recovery.
+func (s *reference) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.Claimed, error) {
 	tx, got, err := s.begin(ctx, c)
 	if tx == nil {
 		return nil, got, err
@@ -55,26 +49,28 @@ func (s *reference) Resume(ctx context.Context, c store.Claim) (store.Segments, 
 }
 
 func (s *reference) begin(ctx context.Context, c store.Claim) (*referenceTx, store.Claimed, error) {
-	segments, got, err := s.Store.Resume(ctx, c)
-	if segments == nil {
+	under, got, err := s.Store.Begin(ctx, c)
+	if under == nil {
 		return nil, got, err
 	}
-	return &referenceTx{Segments: segments, store: s, recovery: c.Recovery}, got, err
+	return &referenceTx{Attempt: under, store: s, recovery: c.Recovery}, got, err
 }
 
 type txKey struct{}
 
 // referenceTx is the open transaction of an attempt. store.mu guards its rows.
 type referenceTx struct {
-	store.Segments
+	store.Attempt
 	store    *reference
 	recovery store.Recovery
+	wrote    bool
 	effects  int
 	settle   []store.Settlement
 	refs     []func() error
 }
 
-func (tx *referenceTx) Bind(ctx context.Context) context.Context {
+func (tx *referenceTx) Bind(ctx context.Context, opening func() error) context.Context {
+	ctx = tx.Attempt.Bind(ctx, opening)
 	if tx.recovery == store.Resume {
 		return ctx // only steps write
 	}
@@ -82,7 +78,13 @@ func (tx *referenceTx) Bind(ctx context.Context) context.Context {
 }
 
 func (tx *referenceTx) Step(ctx context.Context, work func(ctx context.Context) error) error {
-	return tx.Segments.Step(ctx, func(ctx context.Context) error { return work(context.WithValue(ctx, txKey{}, tx)) })
+	return tx.Attempt.Step(ctx, func(ctx context.Context) error { return work(context.WithValue(ctx, txKey{}, tx)) })
+}
+
+func (tx *referenceTx) Statements() store.Statements {
+	tx.store.mu.Lock()
+	defer tx.store.mu.Unlock()
+	return store.Statements{Wrote: tx.wrote}
 }
 
 func (s *reference) effect(ctx context.Context) error {
@@ -93,6 +95,7 @@ func (s *reference) effect(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tx.effects++
+	tx.wrote = true
 	return nil
 }
 
@@ -102,13 +105,14 @@ func (s *reference) Settle(ctx context.Context, d store.Settlement) (store.Recor
 	if tx == nil {
 		return s.Store.Settle(ctx, d)
 	}
-	r, err := s.Find(ctx, d.ID)
+	r, err := s.Find(ctx, d.ID, store.Viewer{All: true})
 	if err != nil {
 		return r, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tx.settle = append(tx.settle, d)
+	tx.wrote = true
 	r.Fence, r.Stored, r.Answer = r.Fence+1, store.Completed, d.Answer.Answer
 	r.ExpiresAt = r.Now.Add(d.Answer.Retention)
 	r.PurgeAt = r.ExpiresAt.Add(d.Answer.Tombstone)
@@ -132,7 +136,7 @@ func (tx *referenceTx) Seal(ctx context.Context, seal store.Seal) (time.Time, er
 	defer tx.store.mu.Unlock()
 	effects, settle, refs := tx.effects, tx.settle, tx.refs
 	tx.effects, tx.settle, tx.refs = 0, nil, nil
-	now, err := tx.Segments.Seal(ctx, seal)
+	now, err := tx.Attempt.Seal(ctx, seal)
 	if err != nil || seal.Alone {
 		return now, err
 	}
@@ -154,5 +158,5 @@ func (tx *referenceTx) Rollback() error {
 	tx.store.mu.Lock()
 	defer tx.store.mu.Unlock()
 	tx.effects, tx.settle, tx.refs = 0, nil, nil
-	return tx.Segments.Rollback()
+	return tx.Attempt.Rollback()
 }

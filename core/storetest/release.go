@@ -26,13 +26,13 @@ var releaseChecks = []check{
 func releaseFrees(t *testing.T, s *fixture) {
 	for _, r := range []store.Recovery{store.Park, store.Resume} {
 		c, won := s.won(t, r)
-		require.NoError(t, s.Store.Release(s.ctx, won.Ticket))
+		require.NoError(t, s.Store.End(s.ctx, won.Ticket, asFree))
 		s.requireGoneOrFree(t, c.ID)
 		require.NotContains(t, s.listed(t), c.ID)
-		require.NoError(t, s.Store.Release(s.ctx, won.Ticket), "again: what is not there is released")
-		require.ErrorIs(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("late"))), store.ErrStale)
+		require.NoError(t, s.Store.End(s.ctx, won.Ticket, asFree), "again: what is not there is released")
+		require.ErrorIs(t, s.Store.End(s.ctx, won.Ticket, answered(kept(answerOf("late")))), store.ErrStale)
 		require.ErrorIs(t, s.Store.Renew(s.ctx, won.Ticket, lease), store.ErrStale)
-		require.ErrorIs(t, s.Store.Park(s.ctx, won.Ticket), store.ErrStale)
+		require.ErrorIs(t, s.Store.End(s.ctx, won.Ticket, asUnknown), store.ErrStale)
 
 		next := s.requireFree(t, c.ID)
 		require.Greater(t, next.Fence, won.Fence, "the fence rises with every attempt of a key")
@@ -49,8 +49,8 @@ func releaseByOwnerAlone(t *testing.T, s *fixture) {
 	for _, r := range []store.Recovery{store.Park, store.Resume} {
 		c := s.command(r)
 		s.win(t, c)
-		require.NoError(t, s.Store.Release(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}))
-		require.NoError(t, s.Store.Release(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}), "again")
+		require.NoError(t, s.Store.End(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}, asFree))
+		require.NoError(t, s.Store.End(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}, asFree), "again")
 		s.requireFree(t, c.ID)
 	}
 
@@ -60,7 +60,7 @@ func releaseByOwnerAlone(t *testing.T, s *fixture) {
 	lost := repeat(first)
 	taken := s.win(t, lost)
 	for range 2 { // the answer to the first one was lost
-		require.NoError(t, s.Store.Release(s.ctx, store.Ticket{ID: lost.ID, Owner: lost.Owner}))
+		require.NoError(t, s.Store.End(s.ctx, store.Ticket{ID: lost.ID, Owner: lost.Owner}, asFree))
 	}
 	require.Equal(t, store.Running, s.lose(t, otherCommand(first)).State())
 	next := s.win(t, repeat(first))
@@ -78,7 +78,7 @@ func releaseOfAnother(t *testing.T, s *fixture) {
 		"higher fence":          {ID: c.ID, Owner: won.Owner, Fence: won.Fence + 1},
 	} {
 		for _, st := range s.instances {
-			require.ErrorIs(t, st.Release(s.ctx, foreign), store.ErrStale, name)
+			require.ErrorIs(t, st.End(s.ctx, foreign, asFree), store.ErrStale, name)
 		}
 		requireSame(t, won, s.find(t, c.ID))
 	}
@@ -92,7 +92,7 @@ func releaseLate(t *testing.T, s *fixture) {
 	c, won := s.won(t, store.Park)
 	s.Advance(t, 2*deadline)
 	s.requireState(t, store.Unknown, c)
-	require.NoError(t, s.Store.Release(s.ctx, won.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, won.Ticket, asFree))
 	s.requireFree(t, c.ID)
 }
 
@@ -101,18 +101,20 @@ func releaseLate(t *testing.T, s *fixture) {
 // CONTRACT R-6, M-4
 func releaseNotRunning(t *testing.T, s *fixture) {
 	missing := s.command(store.Park)
-	require.NoError(t, s.Store.Release(s.ctx, store.Ticket{ID: missing.ID, Owner: missing.Owner, Fence: 1}))
-	require.NoError(t, s.Store.Release(s.ctx, store.Ticket{ID: missing.ID, Owner: missing.Owner}))
+	require.NoError(t, s.Store.End(s.ctx, store.Ticket{ID: missing.ID, Owner: missing.Owner, Fence: 1}, asFree))
+	require.NoError(t, s.Store.End(s.ctx, store.Ticket{ID: missing.ID, Owner: missing.Owner}, asFree))
 
 	for _, end := range []func(store.Ticket) error{
-		func(won store.Ticket) error { return s.Store.Complete(s.ctx, won, kept(answerOf("done"))) },
-		func(won store.Ticket) error { return s.Store.Park(s.ctx, won) },
+		func(won store.Ticket) error {
+			return s.Store.End(s.ctx, won, answered(kept(answerOf("done"))))
+		},
+		func(won store.Ticket) error { return s.Store.End(s.ctx, won, asUnknown) },
 	} {
 		c, won := s.won(t, store.Park)
 		require.NoError(t, end(won.Ticket))
 		before := s.find(t, c.ID)
-		require.ErrorIs(t, s.Store.Release(s.ctx, won.Ticket), store.ErrStale)
-		require.ErrorIs(t, s.Store.Release(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}), store.ErrStale)
+		require.ErrorIs(t, s.Store.End(s.ctx, won.Ticket, asFree), store.ErrStale)
+		require.ErrorIs(t, s.Store.End(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}, asFree), store.ErrStale)
 		requireSame(t, before, s.find(t, c.ID))
 	}
 }
@@ -136,7 +138,7 @@ func releaseAfterLostClaim(t *testing.T, s *fixture) {
 			got, err := s.Store.Claim(ctx, c)
 			assert.True(t, err != nil || got.Won, "nobody else wants the key: %s", brief(got))
 		})
-		require.NoError(t, s.Store.Release(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}))
+		require.NoError(t, s.Store.End(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}, asFree))
 		s.requireFree(t, c.ID)
 	}
 }

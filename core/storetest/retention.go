@@ -79,7 +79,7 @@ func sweptIsTheSame(t *testing.T, s *fixture) {
 	want := row
 	want.Stored, want.Answer = store.Expired, store.Answer{Status: http.StatusCreated}
 	requireSame(t, want, s.find(t, c.ID))
-	require.NoError(t, s.Store.Complete(s.ctx, row.Ticket, kept(answerOf("again"))), "completing again is nil")
+	require.NoError(t, s.Store.End(s.ctx, row.Ticket, answered(kept(answerOf("again")))), "completing again is nil")
 	requireSame(t, want, s.find(t, c.ID))
 
 	require.Zero(t, s.sweep(t), "nothing is due")
@@ -95,13 +95,13 @@ func withoutTombstone(t *testing.T, s *fixture) {
 	for range 2 {
 		c, won := s.won(t, store.Park)
 		short := store.Completion{Answer: store.Answer{Status: http.StatusUnprocessableEntity}, Retention: 6 * time.Hour}
-		require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, short))
+		require.NoError(t, s.Store.End(s.ctx, won.Ticket, answered(short)))
 		row := s.find(t, c.ID)
 		require.WithinDuration(t, row.ExpiresAt, row.PurgeAt, 0)
 		claims = append(claims, c)
 	}
 	refused, won := s.won(t, store.Park)
-	require.NoError(t, s.Store.Complete(s.ctx, won.Ticket, kept(store.Answer{Status: http.StatusBadRequest})))
+	require.NoError(t, s.Store.End(s.ctx, won.Ticket, answered(kept(store.Answer{Status: http.StatusBadRequest}))))
 	s.Advance(t, 5*time.Hour)
 	s.requireState(t, store.Completed, claims[0])
 	s.Advance(t, 2*time.Hour)
@@ -159,7 +159,7 @@ func sweepLeavesTheRest(t *testing.T, s *fixture) {
 	park, resume, parked := s.command(store.Park), s.command(store.Resume), s.command(store.Resume)
 	s.win(t, park)
 	s.win(t, resume)
-	require.NoError(t, s.Store.Park(s.ctx, s.win(t, parked).Ticket))
+	require.NoError(t, s.Store.End(s.ctx, s.win(t, parked).Ticket, asUnknown))
 	s.Advance(t, forever)
 
 	old, _ := s.done(t, "old")
@@ -195,7 +195,7 @@ func sweepHoweverEnded(t *testing.T, s *fixture) {
 	listed := s.win(t, s.command(store.Park))
 	s.counted = false
 	parked, settled := s.win(t, s.command(store.Park)), s.win(t, s.command(store.Park))
-	require.NoError(t, s.Store.Park(s.ctx, parked.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, parked.Ticket, asUnknown))
 	s.pause(t)
 	s.complete(t, listed, "paid")
 	s.pause(t)
@@ -217,7 +217,7 @@ func sweepHoweverEnded(t *testing.T, s *fixture) {
 // CONTRACT T-3
 func sweepFreedKeys(t *testing.T, s *fixture) {
 	released, settled := s.command(store.Park), s.command(store.Park)
-	require.NoError(t, s.Store.Release(s.ctx, s.win(t, released).Ticket))
+	require.NoError(t, s.Store.End(s.ctx, s.win(t, released).Ticket, asFree))
 	won := s.win(t, settled)
 	s.Advance(t, 2*deadline)
 	_, err := s.Store.Settle(s.ctx, store.Settlement{ID: settled.ID, Fence: won.Fence, Who: "op", Why: "no charge"})

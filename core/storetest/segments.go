@@ -41,7 +41,7 @@ var segmentChecks = []check{
 // open wins a Resume attempt of which nothing is sealed, if it is the first one.
 func (s *fixture) open(t *testing.T, c store.Claim) resumed {
 	t.Helper()
-	segments, got, err := s.steppers[0].Resume(s.ctx, c)
+	segments, got, err := s.attempts[0].Begin(s.ctx, c)
 	if segments != nil {
 		t.Cleanup(func() { _ = segments.Rollback() })
 	}
@@ -49,7 +49,6 @@ func (s *fixture) open(t *testing.T, c store.Claim) resumed {
 	require.True(t, got.Won, "the claim must win; it found %s", brief(got))
 	require.NotNil(t, segments)
 	require.Equal(t, store.Ticket{ID: c.ID, Owner: c.Owner, Fence: got.Record.Fence}, got.Record.Ticket)
-	segments.Opening(func() error { return nil })
 	return resumed{got.Record, segments}
 }
 
@@ -97,8 +96,8 @@ func result(name, json string) store.StepRecord {
 func (s *fixture) requireInFlight(t *testing.T, c store.Claim) {
 	t.Helper()
 	for _, again := range []store.Claim{repeat(c), otherCommand(c)} {
-		for _, st := range s.steppers {
-			segments, got, err := st.Resume(s.ctx, again)
+		for _, st := range s.attempts {
+			segments, got, err := st.Begin(s.ctx, again)
 			require.NoError(t, err)
 			require.Nil(t, segments)
 			require.Equal(t, store.Claimed{Busy: true}, got)
@@ -119,7 +118,7 @@ func (s *fixture) requireInFlight(t *testing.T, c store.Claim) {
 // CONTRACT, M-2, M-6, M-8
 func segmentUnseen(t *testing.T, s *fixture) {
 	freed := s.command(store.Park)
-	require.NoError(t, s.Store.Release(s.ctx, s.win(t, freed).Ticket))
+	require.NoError(t, s.Store.End(s.ctx, s.win(t, freed).Ticket, asFree))
 	freed.Recovery = store.Resume
 	for _, c := range []store.Claim{s.command(store.Resume), repeat(freed)} {
 		won := s.open(t, c)
@@ -130,7 +129,7 @@ func segmentUnseen(t *testing.T, s *fixture) {
 		s.requireGoneOrFree(t, c.ID)
 		require.Empty(t, s.steps(t, c.ID))
 		s.requireEffects(t, 0)
-		running, err := s.steppers[0].InFlight(s.ctx, s.command(store.Resume).ID)
+		running, err := s.attempts[0].InFlight(s.ctx, s.command(store.Resume).ID)
 		require.NoError(t, err)
 		require.False(t, running, "another key")
 		require.NoError(t, won.segments.Rollback())
@@ -140,14 +139,14 @@ func segmentUnseen(t *testing.T, s *fixture) {
 // CONTRACT
 func segmentRollback(t *testing.T, s *fixture) {
 	freed := s.command(store.Park)
-	require.NoError(t, s.Store.Release(s.ctx, s.win(t, freed).Ticket))
+	require.NoError(t, s.Store.End(s.ctx, s.win(t, freed).Ticket, asFree))
 	freed.Recovery = store.Resume
 	for _, c := range []store.Claim{s.command(store.Resume), repeat(freed)} {
 		won := s.open(t, c)
 		s.write(t, won)
 		require.NoError(t, won.segments.Rollback())
 		require.NoError(t, won.segments.Rollback(), "again")
-		for _, store := range s.steppers {
+		for _, store := range s.attempts {
 			running, err := store.InFlight(s.ctx, c.ID)
 			require.NoError(t, err)
 			require.False(t, running)
@@ -254,7 +253,7 @@ func segmentParked(t *testing.T, s *fixture) {
 	c, won := s.opened(t)
 	charge := call("charge")
 	s.seal(t, won, store.Seal{Start: &charge})
-	require.NoError(t, s.Store.Park(s.ctx, won.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, won.Ticket, asUnknown))
 	next := call("ship")
 	_, err := won.segments.Seal(s.ctx, store.Seal{Start: &next})
 	require.ErrorIs(t, err, store.ErrStale)
@@ -343,7 +342,7 @@ func segmentOpening(t *testing.T, s *fixture) {
 	c, won := s.opened(t)
 	opened := 0
 	var refusal error
-	won.segments.Opening(func() error {
+	won.segments.Bind(s.ctx, func() error {
 		opened++
 		return refusal
 	})
@@ -368,7 +367,7 @@ func segmentOpening(t *testing.T, s *fixture) {
 
 	s.Advance(t, 2*lease)
 	taken := s.open(t, repeat(c))
-	taken.segments.Opening(func() error {
+	taken.segments.Bind(s.ctx, func() error {
 		opened++
 		return nil
 	})
@@ -405,9 +404,9 @@ func segmentHeld(t *testing.T, s *fixture) {
 	c, won := s.resumed(t)
 	s.Advance(t, 2*lease)
 	s.write(t, won)
-	for _, store := range s.steppers {
+	for _, store := range s.attempts {
 		ctx, cancel := context.WithTimeout(s.ctx, time.Second) // a store with one writer may let it wait
-		_, got, err := store.Resume(ctx, repeat(c))
+		_, got, err := store.Begin(ctx, repeat(c))
 		cancel()
 		require.False(t, got.Won, "the key is held: %v", err)
 	}
@@ -452,7 +451,7 @@ func segmentStale(t *testing.T, s *fixture) {
 		return applied(r, "settled")
 	}} {
 		settled := s.resume(t, s.command(store.Resume))
-		require.NoError(t, s.Store.Park(s.ctx, settled.Ticket))
+		require.NoError(t, s.Store.End(s.ctx, settled.Ticket, asUnknown))
 		s.Advance(t, 2*deadline)
 		_, err := s.Store.Settle(s.ctx, decide(settled.Record))
 		require.NoError(t, err)
@@ -523,17 +522,16 @@ func segmentClock(t *testing.T, s *fixture) {
 	}
 }
 
-// The context of Resume bounds the claim alone.
+// The context of Begin bounds the claim alone.
 //
 // CONTRACT
 func segmentClaimContext(t *testing.T, s *fixture) {
 	c := s.command(store.Resume)
 	for attempt := 1; attempt <= 2; attempt++ {
 		ctx, cancel := context.WithCancel(s.ctx)
-		segments, got, err := s.steppers[0].Resume(ctx, repeat(c))
+		segments, got, err := s.attempts[0].Begin(ctx, repeat(c))
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = segments.Rollback() })
-		segments.Opening(func() error { return nil })
 		cancel()
 		won := resumed{got.Record, segments}
 		s.write(t, won)
@@ -553,7 +551,7 @@ func segmentSealContext(t *testing.T, s *fixture) {
 	s.write(t, won)
 	answer := kept(answerOf("paid"))
 	_, err := won.segments.Seal(s.over(), store.Seal{Steps: []store.StepRecord{rows("book")}, Answer: &answer})
-	rec, missing := s.Store.Find(s.ctx, c.ID)
+	rec, missing := s.Store.Find(s.ctx, c.ID, store.Viewer{All: true})
 	if missing == nil {
 		require.Equal(t, store.Completed, rec.Stored, "Seal said: %v", err)
 		require.Len(t, s.steps(t, c.ID), 1)
@@ -584,14 +582,14 @@ func segmentKeepsItsOwnCopy(t *testing.T, s *fixture) {
 func segmentHotKey(t *testing.T, s *fixture) {
 	c, won := s.resumed(t)
 	ask := func(i int, want store.State) {
-		store := s.steppers[i%len(s.steppers)]
-		_, got, err := store.Resume(s.ctx, repeat(c))
+		st := s.attempts[i%len(s.attempts)]
+		_, got, err := st.Begin(s.ctx, repeat(c))
 		assert.NoError(t, err)
 		assert.False(t, got.Won || got.Busy, "there is a record: %s", brief(got))
 		assert.Equal(t, want, got.Record.Stored)
-		_, err = store.InFlight(s.ctx, c.ID)
+		_, err = st.InFlight(s.ctx, c.ID)
 		assert.NoError(t, err)
-		_, err = store.Find(s.ctx, c.ID)
+		_, err = st.Find(s.ctx, c.ID, store.Viewer{All: true})
 		assert.NoError(t, err)
 	}
 	atOnce(burst/4, func(i int) {
@@ -620,11 +618,11 @@ func segmentQuestions(t *testing.T, s *fixture) {
 		var won resumed
 		atOnce(8, func(i int) {
 			if i > 0 {
-				_, err := s.steppers[i%len(s.steppers)].InFlight(s.ctx, c.ID)
+				_, err := s.attempts[i%len(s.attempts)].InFlight(s.ctx, c.ID)
 				assert.NoError(t, err)
 				return
 			}
-			segments, got, err := s.steppers[0].Resume(s.ctx, c)
+			segments, got, err := s.attempts[0].Begin(s.ctx, c)
 			assert.NoError(t, err)
 			assert.True(t, got.Won, "nobody else wants the key: %s", brief(got))
 			won = resumed{got.Record, segments}
@@ -639,9 +637,9 @@ func segmentOneOfManyRuns(t *testing.T, s *fixture) {
 	for round := range 5 {
 		c := s.command(store.Resume)
 		var committed atomic.Int64
-		atOnce(burst*len(s.steppers), func(i int) {
+		atOnce(burst*len(s.attempts), func(i int) {
 			for s.ctx.Err() == nil {
-				err := s.attemptSegments(s.steppers[i%len(s.steppers)], repeat(c))
+				err := s.attemptSegments(s.attempts[i%len(s.attempts)], repeat(c))
 				switch {
 				case errors.Is(err, store.ErrRetryable): // rolled back by a conflict: the client repeats
 					continue
@@ -660,8 +658,8 @@ func segmentOneOfManyRuns(t *testing.T, s *fixture) {
 }
 
 // attemptSegments makes a whole attempt of one segment. The error is ErrStale if another attempt has the key or its record.
-func (s *fixture) attemptSegments(st store.Stepper, c store.Claim) error {
-	segments, got, err := st.Resume(s.ctx, c)
+func (s *fixture) attemptSegments(st store.Attempts, c store.Claim) error {
+	segments, got, err := st.Begin(s.ctx, c)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func (s *fixture) lost(t *testing.T, r store.Recovery) (store.Claim, store.Recor
 	t.Helper()
 	c, won := s.won(t, r)
 	if r == store.Resume {
-		require.NoError(t, s.Store.Park(s.ctx, won.Ticket)) // it does not get unknown by itself
+		require.NoError(t, s.Store.End(s.ctx, won.Ticket, asUnknown)) // it does not get unknown by itself
 	}
 	s.Advance(t, 2*deadline)
 	s.requireState(t, store.Unknown, c)
@@ -57,7 +57,7 @@ func settleApplied(t *testing.T, s *fixture) {
 		s.requireState(t, store.Completed, c)
 
 		s.requireStale(t, won.Ticket) // the owner wakes up, too late
-		require.ErrorIs(t, s.Store.Release(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}), store.ErrStale)
+		require.ErrorIs(t, s.Store.End(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}, asFree), store.ErrStale)
 		requireSame(t, settled, s.find(t, c.ID))
 
 		s.Advance(t, retention+time.Hour)
@@ -77,14 +77,14 @@ func settleNotApplied(t *testing.T, s *fixture) {
 		require.Zero(t, settled.Answer.Status)
 
 		// The owner wakes up too late: the provider was told to refuse the call, so it is not recorded as done.
-		require.ErrorIs(t, s.Store.Complete(s.ctx, won.Ticket, kept(answerOf("late"))), store.ErrStale)
+		require.ErrorIs(t, s.Store.End(s.ctx, won.Ticket, answered(kept(answerOf("late")))), store.ErrStale)
 		require.ErrorIs(t, s.Store.Renew(s.ctx, won.Ticket, lease), store.ErrStale)
-		require.ErrorIs(t, s.Store.Park(s.ctx, won.Ticket), store.ErrStale)
+		require.ErrorIs(t, s.Store.End(s.ctx, won.Ticket, asUnknown), store.ErrStale)
 
 		next := s.requireFree(t, c.ID)
 		require.Greater(t, next.Fence, settled.Fence)
 		s.requireStale(t, won.Ticket)
-		require.ErrorIs(t, s.Store.Release(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}), store.ErrStale)
+		require.ErrorIs(t, s.Store.End(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}, asFree), store.ErrStale)
 		requireSame(t, next, s.find(t, c.ID))
 	}
 }
@@ -95,7 +95,7 @@ func settleNotApplied(t *testing.T, s *fixture) {
 func settleTooEarly(t *testing.T, s *fixture) {
 	parked, lapsed := s.command(store.Resume), s.command(store.Park)
 	won := map[store.ID]store.Record{parked.ID: s.win(t, parked), lapsed.ID: s.win(t, lapsed)}
-	require.NoError(t, s.Store.Park(s.ctx, won[parked.ID].Ticket))
+	require.NoError(t, s.Store.End(s.ctx, won[parked.ID].Ticket, asUnknown))
 	refused := func() {
 		for _, r := range won {
 			before := s.find(t, r.ID)
@@ -162,7 +162,7 @@ func settleOldDecision(t *testing.T, s *fixture) {
 	}
 
 	c, first := s.lost(t, store.Park)
-	require.NoError(t, s.Store.Release(s.ctx, first.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, first.Ticket, asFree))
 	again := repeat(c)
 	s.win(t, again)
 	s.Advance(t, 2*deadline)
@@ -172,7 +172,7 @@ func settleOldDecision(t *testing.T, s *fixture) {
 	first = s.win(t, resume)
 	s.Advance(t, 2*deadline)
 	second := s.win(t, repeat(resume))
-	require.NoError(t, s.Store.Park(s.ctx, second.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, second.Ticket, asUnknown))
 	s.Advance(t, 2*deadline)
 	refused(first, s.find(t, resume.ID))
 
@@ -220,7 +220,7 @@ func settleWhileOwnerWakesUp(t *testing.T, s *fixture) {
 		var completeErr, settleErr error
 		atOnce(2, func(i int) {
 			if i == 0 {
-				completeErr = s.instances[len(s.instances)-1].Complete(s.ctx, won.Ticket, kept(answerOf("owner")))
+				completeErr = s.instances[len(s.instances)-1].End(s.ctx, won.Ticket, answered(kept(answerOf("owner"))))
 			} else {
 				_, settleErr = s.Store.Settle(s.ctx, decision)
 			}

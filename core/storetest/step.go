@@ -82,7 +82,7 @@ func (s *fixture) step(t *testing.T, id store.ID, name string) store.StepRecord 
 func (s *fixture) steps(t *testing.T, id store.ID) []store.StepRecord {
 	t.Helper()
 	var found []store.StepRecord
-	for i, store := range s.steppers {
+	for i, store := range s.attempts {
 		steps, err := store.Steps(s.ctx, id)
 		require.NoError(t, err)
 		for _, step := range steps {
@@ -284,9 +284,11 @@ func stepStale(t *testing.T, s *fixture) {
 	s.start(t, second, call("book"))
 
 	ends := map[string]func(store.Ticket) error{
-		"completed": func(t store.Ticket) error { return s.Store.Complete(s.ctx, t, kept(answerOf("done"))) },
-		"parked":    func(t store.Ticket) error { return s.Store.Park(s.ctx, t) },
-		"released":  func(t store.Ticket) error { return s.Store.Release(s.ctx, t) },
+		"completed": func(t store.Ticket) error {
+			return s.Store.End(s.ctx, t, answered(kept(answerOf("done"))))
+		},
+		"parked":   func(t store.Ticket) error { return s.Store.End(s.ctx, t, asUnknown) },
+		"released": func(t store.Ticket) error { return s.Store.End(s.ctx, t, asFree) },
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
@@ -358,9 +360,11 @@ func stepsInOrder(t *testing.T, s *fixture) {
 // CONTRACT R-6, X-3
 func stepsOfAnotherLife(t *testing.T, s *fixture) {
 	frees := map[string]func(t *testing.T, r store.Record){
-		"released": func(t *testing.T, r store.Record) { require.NoError(t, s.Store.Release(s.ctx, r.Ticket)) },
+		"released": func(t *testing.T, r store.Record) {
+			require.NoError(t, s.Store.End(s.ctx, r.Ticket, asFree))
+		},
 		"settled": func(t *testing.T, r store.Record) {
-			require.NoError(t, s.Store.Park(s.ctx, r.Ticket))
+			require.NoError(t, s.Store.End(s.ctx, r.Ticket, asUnknown))
 			s.Advance(t, 2*deadline)
 			_, err := s.Store.Settle(s.ctx, notApplied(s.find(t, r.ID)))
 			require.NoError(t, err)
@@ -387,7 +391,7 @@ func stepsOfAnotherLife(t *testing.T, s *fixture) {
 		s.finish(t, first, call("charge"), `"first"`)
 		s.Advance(t, 2*lease)
 		second := s.resume(t, repeat(c))
-		require.NoError(t, s.Store.Release(s.ctx, store.Ticket{ID: c.ID, Owner: second.Owner}))
+		require.NoError(t, s.Store.End(s.ctx, store.Ticket{ID: c.ID, Owner: second.Owner}, asFree))
 		s.win(t, repeat(c))
 		require.Len(t, s.steps(t, c.ID), 1)
 	})
@@ -412,7 +416,7 @@ func stepsFreedMeanwhile(t *testing.T, s *fixture) {
 		atOnce(2, func(n int) {
 			var err error
 			if n == 0 {
-				released = s.Store.Release(s.ctx, owners[i].Ticket)
+				released = s.Store.End(s.ctx, owners[i].Ticket, asFree)
 			} else if _, got, err = s.claim(s.instances[len(s.instances)-1], repeat(c)); err != nil {
 				assert.ErrorIs(t, err, store.ErrRetryable)
 			}
@@ -455,7 +459,7 @@ func stepsDropped(t *testing.T, s *fixture) {
 	c, first := s.resumed(t)
 	s.start(t, first, call("charge"))
 	s.finish(t, first, call("charge"), `"first"`)
-	require.NoError(t, s.Store.Release(s.ctx, first.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, first.Ticket, asFree))
 	s.Advance(t, forever)
 	require.Equal(t, store.Swept{Dropped: 1}, s.sweep(t))
 	s.requireGone(t, c.ID)
@@ -487,10 +491,10 @@ func stepCancelled(t *testing.T, s *fixture) {
 	want := plainSteps(s.steps(t, won.ID))
 	over := s.over()
 	book, c := call("book"), s.command(store.Resume)
-	for _, store := range s.steppers {
+	for _, store := range s.attempts {
 		_, err := store.Steps(over, won.ID)
 		noSentinel(t, err)
-		_, _, err = store.Resume(over, c)
+		_, _, err = store.Begin(over, c)
 		noSentinel(t, err)
 		_, err = store.InFlight(over, won.ID)
 		noSentinel(t, err)
@@ -521,10 +525,10 @@ func attempts(t *testing.T, s *fixture) {
 	}
 	back := repeat(c)
 	require.Equal(t, 4, s.win(t, back).Attempts)
-	require.NoError(t, s.Store.Release(s.ctx, store.Ticket{ID: c.ID, Owner: back.Owner}))
+	require.NoError(t, s.Store.End(s.ctx, store.Ticket{ID: c.ID, Owner: back.Owner}, asFree))
 	last := s.win(t, repeat(c))
 	require.Equal(t, 4, last.Attempts)
-	require.NoError(t, s.Store.Release(s.ctx, last.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, last.Ticket, asFree))
 	next := s.win(t, repeat(c))
 	require.Equal(t, 1, next.Attempts, "the key was free: this is another operation")
 	require.Equal(t, 1, s.find(t, c.ID).Attempts)

@@ -3,7 +3,7 @@
 //
 //	func TestStore(t *testing.T) {
 //		newStore := func(t *testing.T) storetest.Subject { ... }
-//		features := storetest.Features{Shared: true, Steps: true}
+//		features := storetest.Features{Shared: true, Attempts: true}
 //		storetest.Run(t, newStore, features)
 //		storetest.Stress(t, newStore, features)
 //	}
@@ -26,7 +26,7 @@ import (
 
 // Subject is a store under test. It is empty, nothing else uses it, and the test sets its clock.
 type Subject struct {
-	Store store.Store
+	Store store.Operations
 
 	// Advance lets d pass for the store without sleeping. If the store takes a clock, give it one that can be moved (see
 	// [Clock]). If it uses the clock of a database, move all timestamps of all its records d into the past instead. The
@@ -34,22 +34,21 @@ type Subject struct {
 	Advance func(t *testing.T, d time.Duration)
 
 	// Twin opens a second instance over the same data, as another process would. Required if Features.Shared is set.
-	Twin func(t *testing.T) store.Store
+	Twin func(t *testing.T) store.Operations
 
-	// Effect writes one business row through the transaction that ctx carries (see store.Tx and store.Segments), and Effects
-	// counts the committed rows. Both are required if Features.Rollback is set.
+	// Effect writes one business row through the transaction that ctx carries (see store.Attempt), and Effects counts the
+	// committed rows. Both are required if Features.Rows is set.
 	Effect  func(ctx context.Context) error
 	Effects func(t *testing.T) int
 }
 
 // Features says what a store can do in addition to what every store must do.
 type Features struct {
-	Rollback   bool // it is a store.Transactor
-	Steps      bool // it is a store.Stepper
-	Shared     bool // several instances may work on the same data at once
-	Watch      bool // it is a store.Sightings
-	Operations bool // it is a store.Operations
-	Settings   bool // it is a store.Settings
+	Attempts bool // it is a store.Attempts
+	Rows     bool // and its Rows is true
+	Shared   bool // several instances may work on the same data at once
+	Watch    bool // it is a store.Sightings
+	Settings bool // it is a store.Settings
 }
 
 // Run runs the tests of the contract that apply to a store with features f, each as a subtest of t. newStore is called
@@ -62,9 +61,9 @@ func Run(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
 	}{
 		{claimChecks, true}, {takeoverChecks, true}, {releaseChecks, true}, {attemptChecks, true}, {retentionChecks, true},
 		{settleChecks, true}, {listChecks, true}, {cancelChecks, true}, {windowChecks, true},
-		{txChecks, f.Rollback}, {stepChecks, f.Steps}, {segmentChecks, f.Steps}, {sightingChecks, f.Watch},
-		{countChecks, f.Operations}, {openChecks, f.Operations}, {inspectChecks, f.Operations},
-		{referenceChecks, f.Operations}, {importChecks, f.Operations}, {eraseChecks, f.Operations},
+		{txChecks, f.Rows}, {stepChecks, f.Attempts}, {segmentChecks, f.Attempts}, {sightingChecks, f.Watch},
+		{countChecks, true}, {openChecks, true}, {inspectChecks, true}, {referenceChecks, true}, {importChecks, true},
+		{eraseChecks, true},
 		{scopingChecks, f.Settings}, {keyTimeChecks, f.Settings},
 	} {
 		if !suite.applies {
@@ -90,19 +89,21 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 	s := &fixture{Subject: newStore(t), run: rand.Text()}
 	require.NotNil(t, s.Store, "Subject.Store is missing")
 	require.NotNil(t, s.Advance, "Subject.Advance is missing")
-	s.instances = []store.Store{s.Store}
+	s.instances = []store.Operations{s.Store}
 	if f.Shared {
 		require.NotNil(t, s.Twin, "Subject.Twin is missing: Features.Shared needs it")
 		s.instances = append(s.instances, s.Twin(t))
 	}
-	if f.Rollback {
-		require.NotNil(t, s.Effect, "Subject.Effect is missing: Features.Rollback needs it")
-		require.NotNil(t, s.Effects, "Subject.Effects is missing: Features.Rollback needs it")
+	if f.Rows {
+		require.NotNil(t, s.Effect, "Subject.Effect is missing: Features.Rows needs it")
+		require.NotNil(t, s.Effects, "Subject.Effects is missing: Features.Rows needs it")
 	}
-	s.transactors = abilities[store.Transactor](t, s, "Rollback", f.Rollback)
-	s.steppers = abilities[store.Stepper](t, s, "Steps", f.Steps)
+	s.attempts = abilities[store.Attempts](t, s, "Attempts", f.Attempts)
+	s.rows = f.Rows
+	for _, able := range s.attempts {
+		require.Equal(t, f.Rows, able.Rows(), "Features.Rows says what Rows of %T is", able)
+	}
 	s.watchers = abilities[store.Sightings](t, s, "Watch", f.Watch)
-	s.operations = abilities[store.Operations](t, s, "Operations", f.Operations)
 	abilities[store.Settings](t, s, "Settings", f.Settings)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)

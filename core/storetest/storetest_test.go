@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var everything = storetest.Features{Rollback: true, Shared: true, Steps: true, Watch: true, Operations: true, Settings: true}
+var everything = storetest.Features{Attempts: true, Rows: true, Shared: true, Watch: true, Settings: true}
 
 func TestRun(t *testing.T) { storetest.Run(t, newReference, everything) }
 

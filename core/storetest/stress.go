@@ -78,14 +78,14 @@ func (s *fixture) stressRound(t *testing.T, seeds rand.Source) {
 		}
 	})
 	for _, c := range claims {
-		row, err := s.Store.Find(s.ctx, c.ID)
+		row, err := s.Store.Find(s.ctx, c.ID, store.Viewer{All: true})
 		if !errors.Is(err, store.ErrNotFound) {
 			require.NoError(t, err)
 			h.saw(row)
 		}
 	}
 	h.check(t)
-	if len(s.transactors) > 0 {
+	if s.rows {
 		require.EqualValues(t, s.effects.Load(), s.Effects(t), "the rows are there if and only if the answer is")
 	}
 }
@@ -108,7 +108,7 @@ type attempt struct {
 	answered bool
 }
 
-func (w *worker) store() store.Store { return w.instances[w.i] }
+func (w *worker) store() store.Operations { return w.instances[w.i] }
 
 func (w *worker) step(t *testing.T) {
 	n := w.rnd.IntN(100)
@@ -134,7 +134,7 @@ func (w *worker) step(t *testing.T) {
 	case n < 55:
 		w.with(t, w.complete)
 	case n < 62:
-		w.with(t, func(a *attempt) error { return w.store().Park(w.ctx, a.Ticket) })
+		w.with(t, func(a *attempt) error { return w.store().End(w.ctx, a.Ticket, asUnknown) })
 	case n < 70:
 		w.with(t, w.release)
 	case n < 80:
@@ -144,7 +144,7 @@ func (w *worker) step(t *testing.T) {
 	case n < 88:
 		_, err := w.store().Sweep(w.ctx, 10, store.Window{})
 		succeeded(t, err)
-	case len(w.transactors) > 0:
+	case w.rows:
 		w.transact(t)
 	default:
 		w.claim(t)
@@ -197,7 +197,7 @@ func (w *worker) complete(a *attempt) error {
 	if a.answered {
 		text += " changed"
 	}
-	err := w.store().Complete(w.ctx, a.Ticket, kept(answerOf(text)))
+	err := w.store().End(w.ctx, a.Ticket, answered(kept(answerOf(text))))
 	if err == nil && !a.answered {
 		a.answered = true
 		w.history.answered(a.Ticket, text)
@@ -253,7 +253,7 @@ func (w *worker) writeRows(a *attempt) error {
 
 // asRead returns a step with the fence that its record has, as an attempt that has read it seals it.
 func (w *worker) asRead(id store.ID, step store.StepRecord) (store.StepRecord, error) {
-	recorded, err := w.steppers[w.i].Steps(w.ctx, id)
+	recorded, err := w.attempts[w.i].Steps(w.ctx, id)
 	for _, r := range recorded {
 		if r.Name == step.Name {
 			step.Fence = r.Fence
@@ -264,15 +264,15 @@ func (w *worker) asRead(id store.ID, step store.StepRecord) (store.StepRecord, e
 
 // readSteps notes the steps of a record, if it was the same before and after they were read.
 func (w *worker) readSteps(id store.ID) error {
-	before, err := w.store().Find(w.ctx, id)
+	before, err := w.store().Find(w.ctx, id, store.Viewer{All: true})
 	if err != nil {
 		return unlessNotFound(err)
 	}
-	steps, err := w.steppers[w.i].Steps(w.ctx, id)
+	steps, err := w.attempts[w.i].Steps(w.ctx, id)
 	if err != nil {
 		return err
 	}
-	after, err := w.store().Find(w.ctx, id)
+	after, err := w.store().Find(w.ctx, id, store.Viewer{All: true})
 	if err == nil && before.Ticket == after.Ticket && before.Stored == store.Running && after.Stored == store.Running {
 		for _, step := range steps {
 			if step.Kind == store.ProviderStep {
@@ -291,7 +291,7 @@ func unlessNotFound(err error) error {
 }
 
 func (w *worker) release(a *attempt) error {
-	err := w.store().Release(w.ctx, a.Ticket)
+	err := w.store().End(w.ctx, a.Ticket, asFree)
 	if err == nil {
 		w.history.freed(a.Ticket)
 	}
@@ -299,7 +299,7 @@ func (w *worker) release(a *attempt) error {
 }
 
 func (w *worker) settle(t *testing.T) {
-	row, err := w.store().Find(w.ctx, w.next(store.Park).ID)
+	row, err := w.store().Find(w.ctx, w.next(store.Park).ID, store.Viewer{All: true})
 	if !succeeded(t, err, store.ErrNotFound) {
 		return
 	}
@@ -330,7 +330,7 @@ func (w *worker) list(t *testing.T) {
 func (w *worker) transact(t *testing.T) {
 	c := w.next(store.Rollback)
 	begun := w.history.tick()
-	tx, got, err := w.transactors[w.i].Begin(w.ctx, c)
+	tx, got, err := w.attempts[w.i].Begin(w.ctx, c)
 	if !succeeded(t, err) || got.Busy {
 		return
 	}
@@ -338,7 +338,7 @@ func (w *worker) transact(t *testing.T) {
 		w.history.saw(got.Record)
 		return
 	}
-	if err := w.Effect(tx.Bind(w.ctx)); err != nil || w.rnd.IntN(2) == 0 {
+	if err := w.Effect(tx.Bind(w.ctx, nil)); err != nil || w.rnd.IntN(2) == 0 {
 		succeeded(t, tx.Rollback(), store.ErrStale)
 		return
 	}

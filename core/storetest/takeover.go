@@ -80,10 +80,10 @@ func takeOverRests(t *testing.T, s *fixture) {
 func (s *fixture) requireStale(t *testing.T, stale store.Ticket) {
 	t.Helper()
 	for _, st := range s.instances {
-		require.ErrorIs(t, st.Complete(s.ctx, stale, kept(answerOf("stale"))), store.ErrStale, "Complete")
+		require.ErrorIs(t, st.End(s.ctx, stale, answered(kept(answerOf("stale")))), store.ErrStale, "Complete")
 		require.ErrorIs(t, st.Renew(s.ctx, stale, lease), store.ErrStale, "Renew")
-		require.ErrorIs(t, st.Park(s.ctx, stale), store.ErrStale, "Park")
-		require.ErrorIs(t, st.Release(s.ctx, stale), store.ErrStale, "Release")
+		require.ErrorIs(t, st.End(s.ctx, stale, asUnknown), store.ErrStale, "Park")
+		require.ErrorIs(t, st.End(s.ctx, stale, asFree), store.ErrStale, "Release")
 	}
 }
 
@@ -117,12 +117,12 @@ func takeOverRefused(t *testing.T, s *fixture) {
 			change(&other)
 			requireSame(t, first, s.lose(t, other))
 			requireSame(t, first, s.find(t, c.ID))
-			require.NoError(t, s.Store.Complete(s.ctx, first.Ticket, kept(answerOf("first"))), "the owner is not disturbed")
+			require.NoError(t, s.Store.End(s.ctx, first.Ticket, answered(kept(answerOf("first")))), "the owner is not disturbed")
 		})
 	}
 	t.Run("parked", func(t *testing.T) {
 		c, first := s.won(t, store.Resume)
-		require.NoError(t, s.Store.Park(s.ctx, first.Ticket))
+		require.NoError(t, s.Store.End(s.ctx, first.Ticket, asUnknown))
 		s.Advance(t, 2*deadline)
 		s.requireState(t, store.Unknown, c)
 	})

@@ -31,7 +31,7 @@ var txChecks = []check{
 }
 
 // tryBegin claims c in a transaction. A failed test ends it too, because it would hold locks.
-func (s *fixture) tryBegin(t *testing.T, st store.Transactor, c store.Claim) (store.Tx, store.Claimed) {
+func (s *fixture) tryBegin(t *testing.T, st store.Attempts, c store.Claim) (store.Attempt, store.Claimed) {
 	t.Helper()
 	tx, got, err := st.Begin(s.ctx, c)
 	if tx != nil {
@@ -42,9 +42,9 @@ func (s *fixture) tryBegin(t *testing.T, st store.Transactor, c store.Claim) (st
 }
 
 // begin opens a transaction on the first instance and must win.
-func (s *fixture) begin(t *testing.T, c store.Claim) (store.Tx, store.Record) {
+func (s *fixture) begin(t *testing.T, c store.Claim) (store.Attempt, store.Record) {
 	t.Helper()
-	tx, got := s.tryBegin(t, s.transactors[0], c)
+	tx, got := s.tryBegin(t, s.attempts[0], c)
 	require.True(t, got.Won, "the claim must win; it found %s", brief(got))
 	require.False(t, got.Busy)
 	require.NotNil(t, tx)
@@ -54,24 +54,22 @@ func (s *fixture) begin(t *testing.T, c store.Claim) (store.Tx, store.Record) {
 }
 
 // conclude seals an answer. If it is alone, the transaction's rows are undone.
-func conclude(ctx context.Context, tx store.Tx, c store.Completion, alone bool) error {
+func conclude(ctx context.Context, tx store.Attempt, c store.Completion, alone bool) error {
 	_, err := tx.Seal(ctx, store.Seal{Answer: &c, Alone: alone})
 	return err
 }
 
 // act writes a business row in tx.
-func (s *fixture) act(t *testing.T, tx store.Tx) {
+func (s *fixture) act(t *testing.T, tx store.Attempt) {
 	t.Helper()
-	require.NoError(t, s.Effect(tx.Bind(s.ctx)))
+	require.NoError(t, s.Effect(tx.Bind(s.ctx, nil)))
 	requireWrote(t, tx, true)
 }
 
 // requireWrote checks what a transaction says that can tell whether it has carried a write.
-func requireWrote(t *testing.T, tx store.Tx, wrote bool) {
+func requireWrote(t *testing.T, tx store.Attempt, wrote bool) {
 	t.Helper()
-	if tx, ok := tx.(store.WrittenTx); ok {
-		require.Equal(t, wrote, tx.Wrote())
-	}
+	require.Equal(t, wrote, tx.Statements().Wrote)
 }
 
 // CONTRACT, M-3, X-11
@@ -83,7 +81,7 @@ func txVisibleOnlyAfterCommit(t *testing.T, s *fixture) {
 	requireWrote(t, tx, false)
 	s.act(t, tx)
 	for _, st := range s.instances {
-		_, err := st.Find(s.ctx, c.ID)
+		_, err := st.Find(s.ctx, c.ID, store.Viewer{All: true})
 		require.ErrorIs(t, err, store.ErrNotFound)
 	}
 	require.Zero(t, s.Effects(t))
@@ -124,7 +122,7 @@ func txRollbackRestores(t *testing.T, s *fixture) {
 	expired, _ := s.done(t, "old")
 	s.Advance(t, retention+tombstone+lease)
 	released := s.command(store.Park)
-	require.NoError(t, s.Store.Release(s.ctx, s.win(t, released).Ticket))
+	require.NoError(t, s.Store.End(s.ctx, s.win(t, released).Ticket, asFree))
 	for _, c := range []store.Claim{expired, released} {
 		c.Recovery = store.Rollback
 		tx, won := s.begin(t, repeat(c))
@@ -160,7 +158,7 @@ func txBusyAtOnce(t *testing.T, s *fixture) {
 	tx, _ := s.begin(t, c)
 	s.act(t, tx)
 	for _, again := range []store.Claim{repeat(c), otherCommand(c)} {
-		for _, st := range s.transactors {
+		for _, st := range s.attempts {
 			other, got := s.tryBegin(t, st, again)
 			require.Nil(t, other, "no transaction without the claim")
 			require.Equal(t, store.Claimed{Busy: true}, got)
@@ -181,7 +179,7 @@ func txOneOfManyWins(t *testing.T, s *fixture) {
 		c := s.command(store.Rollback)
 		var committed atomic.Int64
 		atOnce(burst*len(s.instances), func(i int) {
-			store := s.transactors[i%len(s.transactors)]
+			store := s.attempts[i%len(s.attempts)]
 			for s.ctx.Err() == nil {
 				ok, again, err := s.attempt(store, repeat(c), answerOf("paid"))
 				if again { // rolled back by a conflict: the key is free, and the client repeats
@@ -202,12 +200,12 @@ func txOneOfManyWins(t *testing.T, s *fixture) {
 
 // attempt makes a whole attempt with one effect. It reports whether the attempt was committed, or may be repeated. One that
 // has lost to another attempt is neither (M-6).
-func (s *fixture) attempt(st store.Transactor, c store.Claim, a store.Answer) (committed, again bool, err error) {
+func (s *fixture) attempt(st store.Attempts, c store.Claim, a store.Answer) (committed, again bool, err error) {
 	tx, got, err := st.Begin(s.ctx, c)
 	if err != nil || !got.Won {
 		return false, errors.Is(err, store.ErrRetryable), err
 	}
-	if err := s.Effect(tx.Bind(s.ctx)); err != nil {
+	if err := s.Effect(tx.Bind(s.ctx, nil)); err != nil {
 		rollbackErr := tx.Rollback()
 		return false, errors.Is(rollbackErr, store.ErrRetryable), unlessStale(rollbackErr, errors.Join(err, rollbackErr))
 	}
@@ -243,7 +241,7 @@ func txExistingRow(t *testing.T, s *fixture) {
 		row := s.find(t, want.id)
 		c := store.Claim{ID: row.ID, Owner: newOwner(), Scope: row.Scope, Method: row.Method, Route: row.Route,
 			Recovery: store.Rollback, Hash: row.Hash, Lease: lease, Deadline: deadline}
-		tx, got := s.tryBegin(t, s.transactors[0], c)
+		tx, got := s.tryBegin(t, s.attempts[0], c)
 		require.Nil(t, tx)
 		require.False(t, got.Won || got.Busy, "there is a row: %s", brief(got))
 		require.Equal(t, want.state, got.Record.State())
@@ -310,7 +308,7 @@ func txRollbackDuringCommit(t *testing.T, s *fixture) {
 func txClaimContext(t *testing.T, s *fixture) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	c := s.command(store.Rollback)
-	tx, _, err := s.transactors[0].Begin(ctx, c)
+	tx, _, err := s.attempts[0].Begin(ctx, c)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = tx.Rollback() })
 	cancel()
@@ -328,13 +326,13 @@ func txCancelled(t *testing.T, s *fixture) {
 		if round == 0 {
 			cancel()
 		}
-		var tx store.Tx
+		var tx store.Attempt
 		var err error
 		atOnce(2, func(i int) {
 			if i == 0 {
 				cancel()
 			} else {
-				tx, _, err = s.transactors[0].Begin(ctx, c)
+				tx, _, err = s.attempts[0].Begin(ctx, c)
 			}
 		})
 		if round == 0 {
@@ -363,7 +361,7 @@ func txSettlement(t *testing.T, s *fixture) {
 	for _, commit := range []bool{false, true} {
 		c, lost := s.lost(t, store.Park)
 		tx, _ := s.begin(t, s.command(store.Rollback))
-		settled, err := s.Store.Settle(tx.Bind(s.ctx), applied(lost, "settled"))
+		settled, err := s.Store.Settle(tx.Bind(s.ctx, nil), applied(lost, "settled"))
 		require.NoError(t, err)
 		requireWrote(t, tx, true)
 		require.Equal(t, store.Completed, settled.State())
@@ -386,14 +384,14 @@ func txSettlement(t *testing.T, s *fixture) {
 func txInFlight(t *testing.T, s *fixture) {
 	requireInFlight := func(id store.ID, want bool) {
 		t.Helper()
-		for _, store := range s.transactors {
+		for _, store := range s.attempts {
 			got, err := store.InFlight(s.ctx, id)
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 		}
 	}
 	fresh, freed := s.command(store.Rollback), s.command(store.Park)
-	require.NoError(t, s.Store.Release(s.ctx, s.win(t, freed).Ticket))
+	require.NoError(t, s.Store.End(s.ctx, s.win(t, freed).Ticket, asFree))
 	freed.Recovery = store.Rollback
 	for _, c := range []store.Claim{fresh, repeat(freed)} {
 		requireInFlight(c.ID, false)
@@ -409,7 +407,7 @@ func txInFlight(t *testing.T, s *fixture) {
 		requireInFlight(c.ID, false)
 	}
 	over := s.over()
-	if _, err := s.transactors[0].InFlight(over, fresh.ID); err == nil {
+	if _, err := s.attempts[0].InFlight(over, fresh.ID); err == nil {
 		t.Error("a call whose context is over is an error")
 	}
 }
@@ -420,7 +418,7 @@ func txInFlight(t *testing.T, s *fixture) {
 func txEndedByItsHandler(t *testing.T, s *fixture) {
 	c, won := s.won(t, store.Rollback)
 	s.requireState(t, store.Unknown, c)
-	for _, st := range s.transactors {
+	for _, st := range s.attempts {
 		_, got := s.tryBegin(t, st, repeat(c))
 		require.False(t, got.Won)
 		require.Equal(t, store.Unknown, got.Record.State())

@@ -57,7 +57,7 @@ func windowNewKey(t *testing.T, s *fixture) {
 func windowFreed(t *testing.T, s *fixture) {
 	ahead, behind, _ := windows(s.now(t))
 	c, freed := s.won(t, store.Park)
-	require.NoError(t, s.Store.Release(s.ctx, freed.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, freed.Ticket, asFree))
 	c.Window = behind
 	_, err := s.Store.Claim(s.ctx, repeat(c))
 	require.ErrorIs(t, err, store.ErrClock)
@@ -120,7 +120,7 @@ func windowLapsed(t *testing.T, s *fixture) {
 // CONTRACT T-5, X-7
 func windowSettle(t *testing.T, s *fixture) {
 	r := s.win(t, s.command(store.Park))
-	require.NoError(t, s.Store.Park(s.ctx, r.Ticket))
+	require.NoError(t, s.Store.End(s.ctx, r.Ticket, asUnknown))
 	s.Advance(t, 2*deadline)
 	ahead, behind, right := windows(s.now(t))
 	answer := kept(answerOf("settled"))
@@ -137,7 +137,7 @@ func windowSettle(t *testing.T, s *fixture) {
 
 // CONTRACT T-5, X-0
 func windowTransaction(t *testing.T, s *fixture) {
-	if len(s.transactors) == 0 {
+	if !s.rows {
 		return
 	}
 	expired := s.command(store.Rollback)
@@ -147,13 +147,13 @@ func windowTransaction(t *testing.T, s *fixture) {
 	ahead, behind, right := windows(s.now(t))
 	fresh := s.command(store.Rollback)
 	fresh.Window = behind
-	_, got, err := s.transactors[0].Begin(s.ctx, fresh)
+	_, got, err := s.attempts[0].Begin(s.ctx, fresh)
 	require.ErrorIs(t, err, store.ErrClock)
 	require.False(t, got.Won)
 	s.requireGone(t, fresh.ID)
 	for _, w := range []store.Window{ahead, behind} {
 		expired.Window = w
-		tx, got := s.tryBegin(t, s.transactors[0], repeat(expired))
+		tx, got := s.tryBegin(t, s.attempts[0], repeat(expired))
 		require.Nil(t, tx)
 		require.Equal(t, store.Completed, got.Record.Stored)
 	}
@@ -164,6 +164,6 @@ func windowTransaction(t *testing.T, s *fixture) {
 // requireGone checks that there is no record.
 func (s *fixture) requireGone(t *testing.T, id store.ID) {
 	t.Helper()
-	_, err := s.Store.Find(s.ctx, id)
+	_, err := s.Store.Find(s.ctx, id, store.Viewer{All: true})
 	require.ErrorIs(t, err, store.ErrNotFound)
 }

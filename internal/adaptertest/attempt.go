@@ -192,7 +192,7 @@ func testRollback(t *testing.T, a Adapter, app App, answer func(c Context, statu
 // CONTRACT X-0
 func conflict(t *testing.T, a Adapter) {
 	cfg := NewSQLite(t).Config()
-	cfg.Store = conflicting{cfg.Store.(store.Transactor)}
+	cfg.Store = conflicting{cfg.Store.(*gormstore.Store)}
 	app, a := Careless(a, http.StatusInternalServerError)
 	Guarded(t, a, app, cfg).Handle(http.MethodPost, "/pay", a.Handler(func(Context) error { return errors.New("declined") }))
 	got := Serve(t, app).Do(Call{Key: "key-1"})
@@ -201,16 +201,16 @@ func conflict(t *testing.T, a Adapter) {
 }
 
 // conflicting is a store whose transactions end in a conflict.
-type conflicting struct{ store.Transactor }
+type conflicting struct{ *gormstore.Store }
 
-func (s conflicting) Begin(ctx context.Context, c store.Claim) (store.Tx, store.Claimed, error) {
-	tx, claimed, err := s.Transactor.Begin(ctx, c)
+func (s conflicting) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.Claimed, error) {
+	tx, claimed, err := s.Store.Begin(ctx, c)
 	return conflictingTx{tx}, claimed, err
 }
 
-type conflictingTx struct{ store.Tx }
+type conflictingTx struct{ store.Attempt }
 
-func (c conflictingTx) Rollback() error { return errors.Join(core.ErrRetryable, c.Tx.Rollback()) }
+func (c conflictingTx) Rollback() error { return errors.Join(core.ErrRetryable, c.Attempt.Rollback()) }
 
 // A client that goes away does not end the attempt, and gets the answer when it comes again.
 //

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 )
 
 // A client that sends its body byte by byte holds neither a connection of the database nor its key: another client with
@@ -75,7 +76,8 @@ func slowBodyIsCut(t *testing.T, a Adapter) {
 // requireNothingRecorded requires that customer-1 has no record with the key key-1.
 func requireNothingRecorded(t *testing.T, d Database) {
 	t.Helper()
-	_, err := d.Store.Find(t.Context(), core.Scoping{}.RecordID(core.Principal{Issuer: Issuer, Subject: "customer-1"}, "key-1"))
+	id := core.Scoping{}.RecordID(core.Principal{Issuer: Issuer, Subject: "customer-1"}, "key-1")
+	_, err := d.Store.Find(t.Context(), id, store.Viewer{All: true})
 	require.ErrorIs(t, err, core.ErrNotFound)
 }
 

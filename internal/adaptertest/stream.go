@@ -20,11 +20,9 @@ import (
 )
 
 // forgetful is a store that loses every answer.
-type forgetful struct{ core.Store }
+type forgetful struct{ store.Operations }
 
-func (forgetful) Complete(context.Context, store.Ticket, store.Completion) error {
-	return core.ErrStale
-}
+func (forgetful) End(context.Context, store.Ticket, store.Ending) error { return core.ErrStale }
 
 // opaque hides what is behind it: nothing can be reached through it.
 type opaque struct{ w http.ResponseWriter }

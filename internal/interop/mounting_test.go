@@ -177,11 +177,9 @@ func TestReplayedHeaders(t *testing.T) {
 }
 
 // forgetful is a store that loses every answer.
-type forgetful struct{ core.Store }
+type forgetful struct{ store.Operations }
 
-func (forgetful) Complete(context.Context, store.Ticket, store.Completion) error {
-	return core.ErrStale
-}
+func (forgetful) End(context.Context, store.Ticket, store.Ending) error { return core.ErrStale }
 
 // The compression and the recovery that apps mount in front: an answer that left before it was recorded, and then was not,
 // breaks off for its client.

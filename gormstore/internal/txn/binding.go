@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core/store"
 )
 
 type txKey struct{}
@@ -24,20 +26,17 @@ func (b *Binding) Session(ctx context.Context) *gorm.DB {
 	return b.Tx.DB.session(ctx, b.Raw)
 }
 
-// Wrote implements [store.WrittenTx].
-func (t *Tx) Wrote() bool { return t.Conn.wrote.Load() }
-
 // MarkWrote records a write of the library that belongs to the handler's command.
 func (t *Tx) MarkWrote() { t.Conn.wrote.Store(true) }
 
-// FailedWith implements [store.FailedTx].
-func (t *Tx) FailedWith() string {
+// Statements says what the handler's statements have done.
+func (t *Tx) Statements() store.Statements {
 	t.Conn.stateMu.Lock()
 	defer t.Conn.stateMu.Unlock()
-	return t.DB.Dialect.Class(t.Conn.failures.standing)
+	return store.Statements{Wrote: t.Conn.wrote.Load(), Failed: t.DB.Dialect.Class(t.Conn.failures.standing)}
 }
 
-// Bind implements [store.Tx].
+// Bind returns the context in which a handler finds the transaction.
 func (t *Tx) Bind(ctx context.Context) context.Context {
 	ctx = t.Conn.bind(ctx)
 	return context.WithValue(ctx, txKey{}, &Binding{Tx: t, Raw: t.Conn})

@@ -208,7 +208,7 @@ func (t *Tx) loseEarly(ctx context.Context) {
 	_ = t.DB.transact(ctx, func(q Querier) error { return t.Entry.Lose(ctx, q, left) })
 }
 
-// Rollback implements [store.Tx].
+// Rollback implements that of [store.Attempt].
 func (t *Tx) Rollback() error {
 	if _ = t.end(t.undo); t.lost != nil { // by this call, or the one that ended it
 		return t.lost
