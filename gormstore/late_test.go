@@ -19,10 +19,10 @@ func TestReadBackKeepsOutALateMessage(t *testing.T) {
 	for name, before := range map[string]func(t *testing.T, st *Store, c store.Claim){
 		"no record": func(*testing.T, *Store, store.Claim) {},
 		"free record": func(t *testing.T, st *Store, c store.Claim) {
-			require.NoError(t, st.Release(t.Context(), won(t, st, c)))
+			require.NoError(t, st.End(t.Context(), won(t, st, c), store.Ending{State: store.Free}))
 		},
 		"its time is over": func(t *testing.T, st *Store, c store.Claim) {
-			require.NoError(t, st.Complete(t.Context(), won(t, st, c), done))
+			require.NoError(t, st.End(t.Context(), won(t, st, c), store.Ending{State: store.Completed, Answer: done}))
 			require.NoError(t, st.db.Gorm.Exec("UPDATE idempotency_record SET expires_at = 1, purge_at = 1").Error)
 		},
 	} {
@@ -51,7 +51,7 @@ func TestReadBackKeepsOutALateMessage(t *testing.T) {
 			swept, err := st.Sweep(t.Context(), 10, store.Window{})
 			require.NoError(t, err)
 			require.Zero(t, swept.Dropped, "it stays for as long as the message may be under way")
-			rec, err := st.Find(t.Context(), c.ID)
+			rec, err := st.Find(t.Context(), c.ID, store.Viewer{All: true})
 			require.NoError(t, err)
 			require.Equal(t, store.Free, rec.State())
 			listed, err := st.List(t.Context(), store.Query{Unknown: true, Resumable: true, HalfDone: true, Limit: 10})
@@ -79,26 +79,26 @@ func TestReleaseComesBeforeItsTakeover(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				c := claimOf(byte(times), store.Resume)
 				c.Window, c.Key = store.Window{}, store.KeyTime{}
-				first, _, err := st.Resume(t.Context(), c)
+				first, _, err := st.Begin(t.Context(), c)
 				require.NoError(t, err)
-				first.Bind(t.Context())
+				first.Bind(t.Context(), nil)
 				_, err = first.Seal(t.Context(), store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})
 				require.NoError(t, err)
 				require.NoError(t, st.db.Gorm.Exec("UPDATE idempotency_record SET lease_until = 1").Error)
-				seen, err := st.Find(t.Context(), c.ID)
+				seen, err := st.Find(t.Context(), c.ID, store.Viewer{All: true})
 				require.NoError(t, err)
 
 				lost := c
 				lost.Owner = store.Owner{2}
 				for range times {
-					require.NoError(t, st.Release(t.Context(), store.Ticket{ID: lost.ID, Owner: lost.Owner}))
+					require.NoError(t, st.End(t.Context(), store.Ticket{ID: lost.ID, Owner: lost.Owner}, store.Ending{State: store.Free}))
 				}
 				claimed, err := takenOver(t.Context(), st, lost, seen)
 				if times == 0 { // it comes first
 					require.NoError(t, err)
 					require.True(t, claimed.Won)
 					for range 2 {
-						require.NoError(t, st.Release(t.Context(), store.Ticket{ID: lost.ID, Owner: lost.Owner}))
+						require.NoError(t, st.End(t.Context(), store.Ticket{ID: lost.ID, Owner: lost.Owner}, store.Ending{State: store.Free}))
 					}
 				} else {
 					require.False(t, claimed.Won)
@@ -107,7 +107,7 @@ func TestReleaseComesBeforeItsTakeover(t *testing.T) {
 					store.ErrStale, "a slow owner is stale by that")
 
 				c.Owner = store.Owner{3}
-				_, claimed, err = st.Resume(t.Context(), c)
+				_, claimed, err = st.Begin(t.Context(), c)
 				require.NoError(t, err)
 				require.True(t, claimed.Won, "nobody is at work")
 				require.Equal(t, 2, claimed.Record.Attempts)

@@ -162,7 +162,7 @@ func crowdedApp(t *testing.T) (db *gorm.DB, st *gormstore.Store) {
 // takePlaces takes the places of the pool with attempts, until leave is called.
 func takePlaces(t *testing.T, st *gormstore.Store) (leave func()) {
 	t.Helper()
-	var all []store.Tx
+	var all []store.Attempt
 	for range 3 {
 		tx, _ := begin(t, st, command(core.Rollback))
 		all = append(all, tx)
