@@ -34,7 +34,7 @@ func (w *world) play(k *run, r *rand.Rand) []string {
 		w.alone(k, r)
 	case n == 1:
 		w.together(k, r)
-	case n == 2 && refuses:
+	case n < 5 && refuses:
 		w.between(k)
 	default:
 		w.beside(k, r)
@@ -169,28 +169,33 @@ func (w *world) beside(k *run, r *rand.Rand) {
 
 // between lets another attempt come when the rows of a refusal are undone and it is not recorded yet.
 func (w *world) between(k *run) {
-	undone := make(chan struct{}, 100)
-	w.instances[0].proxy.Set(func(t pgproxy.Turn) pgproxy.Fault {
-		if i := slices.Index(t.SQL, "ROLLBACK"); i < 0 || i == len(t.SQL)-1 {
+	proxy := w.instances[0].proxy
+	undone := func(t pgproxy.Turn) int {
+		if i := slices.Index(t.SQL, "ROLLBACK"); i < len(t.SQL)-1 {
+			return i
+		}
+		return -1
+	}
+	proxy.Set(func(t pgproxy.Turn) pgproxy.Fault {
+		if undone(t) < 0 {
 			return pgproxy.Pass
 		}
-		undone <- struct{}{}
 		return pgproxy.Slow
 	})
-	slow := w.start(k, w.instances[0], -1)
-	defer slow.end()
-	for {
-		select {
-		case <-undone:
-			for range 5 {
-				time.Sleep(pgproxy.Delay / 10)
-				_, _ = w.instances[1].send(k, "", nil)
+	proxy.SetSlow(func(t pgproxy.Turn, executed int) {
+		for range 5 {
+			if executed != undone(t) {
+				return
 			}
-		case <-slow.told:
-			w.instances[0].proxy.Set(nil)
-			return
+			if a, ok := w.instances[1].send(k, "", nil); ok && a.code != string(core.CodeInFlight) {
+				return
+			}
+			time.Sleep(5 * time.Millisecond) // the server may not have undone them yet
 		}
-	}
+	})
+	_, _ = w.instances[0].send(k, "", nil)
+	proxy.Set(nil)
+	proxy.SetSlow(nil)
 }
 
 // started is a request whose handler may stand still.
@@ -210,9 +215,6 @@ func (w *world) start(k *run, in *instance, before int) *started {
 		defer close(s.told)
 		_, _ = in.send(k, "", s.stop)
 	}()
-	if before < 0 {
-		return s
-	}
 	select {
 	case <-s.stop.here:
 		s.stands = true

@@ -156,11 +156,12 @@ func (l *link) carry(turn Turn, question []byte) bool {
 		}
 		return true // answer ends the connection
 	}
-	for fault == Slow && len(question) > 0 {
+	for executed := 0; fault == Slow && len(question) > 0; {
 		end := 1 + int(binary.BigEndian.Uint32(question[1:]))
 		_, _ = l.server.Write(question[:end])
 		if question[0] == 'E' {
-			time.Sleep(Delay / 5)
+			l.proxy.pause(turn, executed)
+			executed++
 		}
 		question = question[end:]
 	}

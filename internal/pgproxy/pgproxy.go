@@ -55,6 +55,7 @@ type Proxy struct {
 
 	mu    sync.Mutex
 	rule  func(Turn) Fault
+	slow  func(t Turn, executed int)
 	links map[*link]struct{}
 }
 
@@ -80,6 +81,24 @@ func (p *Proxy) Set(rule func(Turn) Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rule = rule
+}
+
+// SetSlow calls pause in a [Slow] turn behind each statement, with its place in the turn; nil waits for a moment.
+func (p *Proxy) SetSlow(pause func(t Turn, executed int)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.slow = pause
+}
+
+func (p *Proxy) pause(t Turn, executed int) {
+	p.mu.Lock()
+	slow := p.slow
+	p.mu.Unlock()
+	if slow == nil {
+		time.Sleep(Delay / 5)
+		return
+	}
+	slow(t, executed)
 }
 
 // Cut breaks the connections that there are, and those that pass nothing.
