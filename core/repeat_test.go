@@ -139,7 +139,7 @@ type reviewKey struct{}
 // CONTRACT M-5, T-4, M-1
 func TestPastRetention(t *testing.T) {
 	each(t, map[string]bool{"swept": true, "not swept": false}, func(t *testing.T, swept bool) {
-		for status, outcome := range map[int]string{201: "succeeded", 303: "succeeded", 402: "refused"} {
+		for status, outcome := range map[int]string{201: "succeeded", 303: "succeeded", 400: "refused", 402: "refused"} {
 			synctest.Test(t, func(t *testing.T) { pastRetention(t, status, outcome, swept) })
 		}
 	})

@@ -30,9 +30,9 @@ func (w *world) play(k *run, r *rand.Rand) []string {
 	defer w.run.Store(nil)
 	refuses := k.program.recovery != core.Park && slices.Contains([]int{400, 402, 409, 422}, k.program.status)
 	switch n := r.IntN(6); {
-	case n == 0:
+	case n < 2:
 		w.alone(k, r)
-	case n == 1:
+	case n == 2:
 		w.together(k, r)
 	case n < 5 && refuses:
 		w.between(k)
@@ -42,6 +42,9 @@ func (w *world) play(k *run, r *rand.Rand) []string {
 	for _, in := range w.instances {
 		in.proxy.Set(nil)
 		in.proxy.Cut()
+	}
+	if k.outlives() && r.IntN(2) == 0 {
+		w.daysPass(k)
 	}
 	if k.late.Load() {
 		time.Sleep(pgproxy.Delay) // it arrives
@@ -61,30 +64,26 @@ func (w *world) alone(k *run, r *rand.Rand) {
 		if ok {
 			w.react(k, w.instances[0], a, r)
 		}
-		switch {
-		case r.IntN(2) == 0:
-		case ok && a.recorded() && (k.timed || a.status < http.StatusBadRequest): // other keys are free again by then
-			w.daysPass(k, r)
-		default:
+		if r.IntN(2) == 0 {
 			w.pass(k, deadline)
 		}
 	}
 }
 
-// daysPass lets the retention of an answer pass. A repeat's first turn is slow, beside the sweeps.
-func (w *world) daysPass(k *run, r *rand.Rand) {
+// daysPass lets the retention of an answer pass. A sweep drops the record between the first statements of a repeat.
+func (w *world) daysPass(k *run) {
 	w.pass(k, 5*24*time.Hour)
 	k.days = true
-	time.Sleep(time.Duration(r.IntN(200)) * time.Millisecond)
-	turns := 0
-	w.instances[1].proxy.Set(func(pgproxy.Turn) pgproxy.Fault {
-		if turns++; turns > 3 {
-			return pgproxy.Pass
+	proxy := w.instances[1].proxy
+	proxy.Set(func(pgproxy.Turn) pgproxy.Fault { return pgproxy.Slow })
+	proxy.SetSlow(func(pgproxy.Turn, int) {
+		for n := 0; n < 60 && w.hasRecord(k); n++ {
+			time.Sleep(10 * time.Millisecond)
 		}
-		return pgproxy.Slow
 	})
 	_, _ = w.instances[1].send(k, "", nil)
-	w.instances[1].proxy.Set(nil)
+	proxy.Set(nil)
+	proxy.SetSlow(nil)
 }
 
 // together is three clients on two instances, which die.
@@ -250,7 +249,7 @@ func (w *world) strike(k *run, in *instance, r *rand.Rand) {
 			fault = pgproxy.Faults[r.IntN(len(pgproxy.Faults))] // it takes long
 		}
 		p := plan{r.IntN(10), false, fault}
-		if r.IntN(3) == 0 {
+		if r.IntN(2) == 0 {
 			p.at, p.commit = r.IntN(3), true
 			if r.IntN(2) == 0 {
 				p.fault = pgproxy.Late
@@ -377,10 +376,11 @@ func (in *instance) send(k *run, mark string, s *stop) (answer, bool) {
 	return a, true
 }
 
-// end repeats until the command has come to its end, and then once more.
+// end repeats until the command has come to its end, and then once more. Where the machine has much else to do, claims come
+// to nothing for a while.
 func (w *world) end(k *run) {
-	in := w.instances[0]
-	for n := range 60 {
+	in, never := w.instances[0], k.program.status >= 500 || k.program.status == http.StatusTooManyRequests
+	for n, begun := 0, time.Now(); n < 60 || time.Since(begun) < time.Minute; n++ {
 		a, ok := in.send(k, "", nil)
 		switch {
 		case !ok:
@@ -388,10 +388,8 @@ func (w *world) end(k *run) {
 			_, _ = w.instances[1].send(k, "", nil)
 			return
 		case a.code == string(core.CodeOutcomeUnknown), k.days && (a.code == string(core.CodeKeyExpired) ||
-			a.code == string(core.CodeKeyTooOld)):
+			a.code == string(core.CodeKeyTooOld)), n > 3 && never:
 			return
-		case n > 3 && (k.program.status >= 500 || k.program.status == http.StatusTooManyRequests):
-			return // it never ends
 		case a.code == string(core.CodeInFlight), a.status == http.StatusServiceUnavailable:
 			time.Sleep(20 * time.Millisecond)
 			w.pass(k, deadline)

@@ -179,6 +179,15 @@ func (k *run) heard(a answer) {
 	}
 }
 
+// outlives reports whether an answer was recorded that no time makes new again: other keys are free behind their tombstone.
+func (k *run) outlives() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.ContainsFunc(k.told, func(a answer) bool {
+		return a.recorded() && (k.timed || a.status < http.StatusBadRequest)
+	})
+}
+
 // check compares what clients were told with the rows that are there: attempts by step.
 func (k *run) check(rows map[string][]int) []string {
 	k.mu.Lock()

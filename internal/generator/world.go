@@ -170,6 +170,14 @@ func (w *world) pass(k *run, d time.Duration) {
 	}
 }
 
+// hasRecord reports whether a key has a record.
+func (w *world) hasRecord(k *run) (is bool) {
+	id := core.Scoping{}.RecordID(customer, k.key)
+	err := w.direct.QueryRowContext(w.t.Context(), "SELECT EXISTS (SELECT 1 FROM idempotency_record WHERE id = $1)",
+		id[:]).Scan(&is)
+	return is && err == nil
+}
+
 // rows are those of a key: attempts by step.
 func (w *world) rows(k *run) map[string][]int {
 	found := map[string][]int{}

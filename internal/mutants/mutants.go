@@ -44,7 +44,7 @@ type edit struct {
 }
 
 func main() {
-	only := flag.String("only", "", "takes those whose line, file or package has this in it")
+	only := flag.String("only", "", "takes those whose line, file or package has this in it, or this|or this")
 	apply := flag.Bool("apply", false, "says only whether the texts are there")
 	page := flag.Bool("page", false, "writes docs/contributors/mutants.md")
 	into := flag.String("weave", "", "builds the tests of this package with all of them, and says how to run them")
@@ -66,7 +66,9 @@ func main() {
 		content, _ := os.ReadFile(m.file)
 		_, there := m.mutated(string(content))
 		switch {
-		case !strings.Contains(m.line()+" "+m.file+" "+m.pkg, *only):
+		case !slices.ContainsFunc(strings.Split(*only, "|"), func(part string) bool {
+			return strings.Contains(m.line()+" "+m.file+" "+m.pkg, part)
+		}):
 		case !there:
 			say(m, "does not apply", m.file)
 		case *apply:
