@@ -3,6 +3,7 @@ package gormstore
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -125,4 +126,38 @@ func takenOver(ctx context.Context, st *Store, c store.Claim, seen store.Record)
 		return err
 	})
 	return claimed, err
+}
+
+// Sweep and erasure change the record of a free key, and then its steps. So does an attempt that takes the key: each waits for
+// the other, and none is undone by a deadlock.
+//
+// CONTRACT X-15, T-3
+func TestStepsAreForgottenBehindTheirRecord(t *testing.T) {
+	t.Parallel()
+	st, c := onEach(t)["postgres"], claimOf(1, store.Resume)
+	first, claimed, err := st.Resume(t.Context(), c)
+	require.NoError(t, err)
+	_, err = first.Seal(t.Context(), store.Seal{Steps: []store.StepRecord{{Name: "charge", Kind: store.ProviderStep}}})
+	require.NoError(t, err)
+	require.NoError(t, st.Release(t.Context(), claimed.Record.Ticket))
+	c.Owner = store.Owner{2}
+	next, _, err := st.Resume(t.Context(), c)
+	require.NoError(t, err)
+
+	sweep := st.db.Gorm.Begin()
+	require.NoError(t, sweep.Exec("UPDATE idempotency_record SET sweep_from = sweep_from").Error)
+	sealed := make(chan error, 1)
+	go func() {
+		_, err := next.Seal(t.Context(), store.Seal{Answer: &done})
+		sealed <- err
+	}()
+	require.Eventually(t, func() bool {
+		var waiting int
+		err := st.db.Gorm.Raw("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").
+			Scan(&waiting).Error
+		return err == nil && waiting == 1
+	}, 20*time.Second, 10*time.Millisecond)
+	require.NoError(t, sweep.Exec("DELETE FROM idempotency_step").Error)
+	require.NoError(t, sweep.Commit().Error)
+	require.NoError(t, <-sealed)
 }

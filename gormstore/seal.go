@@ -106,11 +106,6 @@ func (e *segment) Lose(ctx context.Context, q txn.Querier, left time.Duration) e
 		_, err := s.db.Exec(ctx, q, park, ownedBy(e.ticket())...)
 		return err
 	}
-	if e.stepped { // what takes a free record forgets its steps
-		if _, err := s.db.Exec(ctx, q, forgetSteps, e.claim.ID[:], e.seen); err != nil {
-			return err
-		}
-	}
 	switch locked, _, err := s.db.TryLock(ctx, q, e.Lock()); {
 	case err != nil:
 		return err
@@ -118,7 +113,10 @@ func (e *segment) Lose(ctx context.Context, q txn.Querier, left time.Duration) e
 		return txn.ErrRace // the attempt that holds the lock may give up: try again
 	}
 	// Where it writes nothing, another attempt has had the key since.
-	_, err := s.db.Exec(ctx, q, loseAnswer, append(e.recordArgs(), left.Microseconds())...)
+	n, err := s.db.Exec(ctx, q, loseAnswer, append(e.recordArgs(), left.Microseconds())...)
+	if err == nil && n == 1 && e.stepped {
+		_, err = s.db.Exec(ctx, q, forgetOlder, e.claim.ID[:], e.fence)
+	}
 	return err
 }
 
@@ -267,19 +265,20 @@ func (e *segment) last(ctx context.Context, t *txn.Tx) (txn.LastCalls, error) {
 	if err != nil {
 		return txn.LastCalls{}, fmt.Errorf("%w: %w", store.ErrAborted, err)
 	}
-	var calls []txn.Call
-	if e.isFirst() && e.stepped { // what takes a free record forgets its steps
-		forget, err := t.DB.CallOf(ctx, t.Conn.SQL, forgetSteps, nil, e.claim.ID[:], e.seen)
-		if err != nil {
-			return txn.LastCalls{}, err
-		}
-		calls = append(calls, forget)
-	}
 	record, err := t.DB.CallOf(ctx, t.Conn.SQL, name, row, args...)
 	if err != nil {
 		return txn.LastCalls{}, err
 	}
-	calls = append(calls, t.DB.Must(1, record))
+	calls := []txn.Call{t.DB.Must(1, record)}
+	if e.isFirst() && e.stepped { // what takes a free record forgets its steps; in this order, as sweep and erasure
+		forget, err := t.DB.CallOf(ctx, t.Conn.SQL, forgetOlder, nil, e.claim.ID[:], e.fence)
+		if err != nil {
+			return txn.LastCalls{}, err
+		}
+		if calls = append(calls, forget); e.isAlone() { // it may have no transaction around both
+			slices.Reverse(calls)
+		}
+	}
 	if e.isAlone() {
 		return e.alone(ctx, t, calls)
 	}

@@ -59,8 +59,7 @@ type Conn struct {
 
 	stateMu  sync.Mutex
 	failures failures
-	rows     []unread // given to the handler
-	handouts handouts
+	rows     []unread  // given to the handler
 	settings *Settings // as they were before a statement that may change them; nil if there was none
 }
 
@@ -90,7 +89,6 @@ func (c *Conn) end() {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	c.checkRows(false)
-	c.handouts.end()
 	if stuck := c.stuck.Load(); stuck > 0 && unstick(c.SQL, stuck) {
 		c.stuck.Store(0)
 	}
@@ -329,18 +327,22 @@ func (c *Conn) failure() error {
 }
 
 // within returns a context that ends when ctx or the attempt ends. Otherwise the rollback at the deadline would have to
-// wait for a statement with context.Background().
-func (c *Conn) within(ctx context.Context) context.Context {
+// wait for a statement with context.Background(). Call over behind the statement and its rows: else it stays until the attempt
+// ends.
+func (c *Conn) within(ctx context.Context) (_ context.Context, over func()) {
 	attempt := c.attempt
 	if attempt == nil || ctx.Done() == attempt.Done() {
-		return ctx
+		return ctx, func() {}
 	}
 	if step := c.step.Load(); step != nil && ctx.Done() == step.ends {
-		return ctx
+		return ctx, func() {}
 	}
 	both, cut := context.WithCancelCause(ctx)
-	context.AfterFunc(attempt, func() { cut(context.Cause(attempt)) })
-	return both
+	stop := context.AfterFunc(attempt, func() { cut(context.Cause(attempt)) })
+	return both, func() {
+		stop()
+		cut(context.Canceled)
+	}
 }
 
 // ExecContext implements [DBTX].
@@ -352,7 +354,9 @@ func (c *Conn) ExecContext(ctx context.Context, query string, args ...any) (resu
 	}
 	err = errPanicked
 	defer func() { c.done(inside, nil, err) }()
-	result, err = c.SQL.ExecContext(c.within(ctx), query, args...)
+	ctx, over := c.within(ctx)
+	defer over()
+	result, err = c.SQL.ExecContext(ctx, query, args...)
 	return result, err
 }
 
@@ -367,7 +371,7 @@ func (c *Conn) QueryContext(ctx context.Context, query string, args ...any) (*sq
 	if err != nil {
 		return nil, err
 	}
-	out, err := c.handouts.rows(rows)
+	out, err := c.db.handouts.rows(rows)
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	rows.out = out
@@ -387,7 +391,11 @@ func (c *Conn) query(ctx context.Context, query string, args []any) (rows *hande
 		}
 		c.done(inside, unreadRows{rows}, err)
 	}()
-	rows.rows, err = c.SQL.QueryContext(c.within(ctx), query, args...) //nolint:rowserrcheck // checkRows
+	ctx, rows.ends = c.within(ctx)
+	rows.rows, err = c.SQL.QueryContext(ctx, query, args...) //nolint:rowserrcheck // checkRows
+	if err != nil {
+		rows.ends()
+	}
 	return rows, err
 }
 
@@ -395,9 +403,9 @@ func (c *Conn) query(ctx context.Context, query string, args []any) (rows *hande
 func (c *Conn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	rows, err := c.query(ctx, query, args) // the row closes them, or the end
 	if err != nil {
-		return refusedRow(err)
+		return c.db.handouts.refused(err)
 	}
-	return c.handouts.row(rows)
+	return c.db.handouts.row(rows)
 }
 
 // Commit refuses: only the attempt itself commits. GORM uses a savepoint for a transaction inside the attempt's, because

@@ -28,6 +28,7 @@ type Database struct {
 	slots *slots // PostgreSQL with a limited pool only
 	File  *File  // SQLite only
 
+	handouts    handouts      // rows for handlers
 	inspections sqltext.Cache // of handlers' statements
 	harmless    []string      // of the app's functions, which leave nothing on a connection
 	warnedOf    sync.Map      // what may be left on connections, and was logged

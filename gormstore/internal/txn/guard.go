@@ -156,7 +156,7 @@ func (p readPool) QueryContext(ctx context.Context, query string, args ...any) (
 // QueryRowContext implements [gorm.ConnPool].
 func (p readPool) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	if err := p.check(ctx, query); err != nil {
-		return refusedRow(err)
+		return new(handouts).refused(err)
 	}
 	return p.ConnPool.QueryRowContext(ctx, query, args...)
 }

@@ -89,7 +89,7 @@ func (b *pgxBatch) Exec() (tag pgconn.CommandTag, err error) {
 
 // Query implements [pgx.BatchResults].
 func (b *pgxBatch) Query() (pgx.Rows, error) {
-	rows := &pgxRows{turn: &b.pgxTurn}
+	rows := &pgxRows{turn: &b.pgxTurn, inBatch: true}
 	rows.err = b.next(func() (err error) {
 		rows.rows, err = b.results.Query()
 		_ = b.note(nil)
@@ -129,6 +129,7 @@ func (b *pgxBatch) Close() error {
 	if shut := b.read(func() { _ = b.note(b.results.Close()) }); shut != nil {
 		return shut
 	}
+	b.ends()
 	return cmp.Or(err, b.failure())
 }
 

@@ -20,6 +20,7 @@ type unread interface {
 // pgxTurn serialises what reads results of pgx: the handler, and the end of the attempt, which closes them.
 type pgxTurn struct {
 	conn   *Conn
+	ends   func() // of the context of the statement
 	mu     sync.Mutex
 	closed bool // by the library: what was not read is not there any more
 }
@@ -46,6 +47,7 @@ func (t *pgxTurn) close(fn func() error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
+	defer t.ends()
 	_, err := onPgx(t.conn, func(*pgx.Conn) (struct{}, error) { return struct{}{}, fn() })
 	return err
 }
@@ -60,6 +62,8 @@ type pgxRows struct {
 	rows pgx.Rows // nil: the statement was not sent
 	err  error    // why there are no rows, or no more
 	over bool     // they have ended, or the handler has closed them
+
+	inBatch bool // there may be results behind them
 }
 
 var _ pgx.Rows = (*pgxRows)(nil)
@@ -69,6 +73,7 @@ func (r *pgxRows) Close() {
 	if r.rows != nil {
 		_ = r.turn.read(r.rows.Close)
 		r.over = true
+		r.end()
 	}
 }
 
@@ -101,8 +106,17 @@ func (r *pgxRows) Next() (more bool) {
 	if r.err = r.turn.read(func() { more = r.rows.Next() }); errors.Is(r.err, errClosed) {
 		_ = r.turn.conn.readOn()
 	}
-	r.over = !more && r.err == nil
+	if r.over = !more && r.err == nil; r.over {
+		r.end()
+	}
 	return more
+}
+
+// end ends the context of the statement, unless there are results behind these.
+func (r *pgxRows) end() {
+	if !r.inBatch {
+		r.turn.ends()
+	}
 }
 
 // Scan implements [pgx.Rows]. The row lies in the connection's buffer.

@@ -66,12 +66,18 @@ func (p pgxTx) send(
 		return err
 	}
 	turn.conn = c
+	ctx, turn.ends = c.within(ctx)
 	var results unread
 	err = errPanicked
-	defer func() { c.done(inside, results, err) }()
+	defer func() {
+		if results == nil || err != nil {
+			turn.ends()
+		}
+		c.done(inside, results, err)
+	}()
 	results, err = onPgx(c, func(below *pgx.Conn) (unread, error) {
 		c.warnUnguarded(below)
-		return fn(c.within(ctx), below)
+		return fn(ctx, below)
 	})
 	return err
 }
@@ -137,7 +143,9 @@ func (p pgxTx) CopyFrom(
 	}
 	c.wrote.Store(true)
 	c.copying.Store(true)
-	source := &copySource{from: rows, ctx: c.within(ctx)}
+	ctx, over := c.within(ctx)
+	defer over()
+	source := &copySource{from: rows, ctx: ctx}
 	n, err = onPgx(c, func(below *pgx.Conn) (int64, error) {
 		c.warnUnguarded(below)
 		return below.CopyFrom(source.ctx, table, columns, source)

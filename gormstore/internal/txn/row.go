@@ -8,45 +8,57 @@ import (
 	"reflect"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A [sql.Rows] and a [sql.Row] are concrete types: they do not say that somebody else has closed them, and end as if they
 // had been read. So a handler gets rows of a driver of the library's own, which answers with those of the database. The
 // library closes the latter, and whoever reads on in the former gets an error. It sees the errors of Scan, too.
 
-// handouts are the database of that driver. It is made when it is needed, because it costs as much as some ten queries.
+// handouts are the database of that driver. It costs as much as some ten queries, and has a goroutine: so all attempts share
+// it, and it is closed where nobody has needed it for a while.
 type handouts struct {
-	mu   sync.Mutex
+	mu   sync.RWMutex
 	db   *sql.DB
-	over bool
+	used atomic.Bool // since unneeded was called
 }
 
-// use runs fn with the database. Behind the end it is one for fn alone.
+// handoutsStay is for how long.
+const handoutsStay = 100 * time.Millisecond
+
+// use runs fn with the database.
 func (h *handouts) use(fn func(db *sql.DB)) {
+	h.mu.RLock()
+	for h.db == nil {
+		h.mu.RUnlock()
+		h.open()
+		h.mu.RLock()
+	}
+	defer h.mu.RUnlock()
+	h.used.Store(true)
+	fn(h.db)
+}
+
+func (h *handouts) open() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.db == nil {
 		h.db = sql.OpenDB(rowConnector{})
-	}
-	fn(h.db)
-	if h.over {
-		h.close()
+		h.db.SetMaxIdleConns(64)
+		time.AfterFunc(handoutsStay, h.unneeded)
 	}
 }
 
-// end lets no goroutine stay. Rows that are open keep what they use.
-func (h *handouts) end() {
+// unneeded closes the database if nobody has needed it. Rows that are open keep what they use.
+func (h *handouts) unneeded() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.over = true
-	h.close()
-}
-
-func (h *handouts) close() {
-	if h.db != nil {
-		_ = h.db.Close()
-		h.db = nil
+	if h.used.Swap(false) {
+		time.AfterFunc(handoutsStay, h.unneeded)
+		return
 	}
+	_ = h.db.Close()
+	h.db = nil
 }
 
 // rows returns rows for the handler.
@@ -63,10 +75,8 @@ func (h *handouts) row(r *handedRows) (row *sql.Row) {
 	return row
 }
 
-// refusedRow returns a row that has an error.
-func refusedRow(err error) *sql.Row {
-	return (&handouts{over: true}).row(&handedRows{err: err})
-}
+// refused returns a row that has an error.
+func (h *handouts) refused(err error) *sql.Row { return h.row(&handedRows{err: err}) }
 
 type rowConnector struct{}
 
@@ -103,6 +113,7 @@ type handedRows struct {
 	err  error // instead of them
 	conn *Conn
 	out  *sql.Rows   // the handler's; nil: it has a row
+	ends func()      // of their context
 	shut atomic.Bool // the library has closed them
 	more bool        // another result comes behind the one that has ended
 
@@ -143,7 +154,10 @@ func (r *handedRows) Next(row []driver.Value) error {
 }
 
 // Close implements [driver.Rows]: the handler's rows are closed.
-func (r *handedRows) Close() error { return r.rows.Close() }
+func (r *handedRows) Close() error {
+	defer r.ends()
+	return r.rows.Close()
+}
 
 // HasNextResultSet implements [driver.RowsNextResultSet].
 func (r *handedRows) HasNextResultSet() bool { return r.more }
@@ -198,7 +212,7 @@ type unreadRows struct{ *handedRows }
 // Close implements [unread].
 func (r unreadRows) Close() error {
 	r.shut.Store(true)
-	return r.rows.Close()
+	return r.handedRows.Close()
 }
 
 // Err implements [unread].

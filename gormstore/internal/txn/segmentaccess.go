@@ -71,7 +71,7 @@ func (c *stepConn) QueryContext(ctx context.Context, query string, args ...any) 
 // QueryRowContext implements [DBTX].
 func (c *stepConn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	if c.over.Load() {
-		return refusedRow(c.refused(errStepOver))
+		return c.db.handouts.refused(c.refused(errStepOver))
 	}
 	return c.Conn.QueryRowContext(ctx, query, args...)
 }
@@ -155,7 +155,7 @@ func (r *Reader) QueryContext(ctx context.Context, query string, args ...any) (*
 func (r *Reader) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	c, err := r.conn(ctx, query)
 	if err != nil {
-		return refusedRow(err)
+		return r.DB.handouts.refused(err)
 	}
 	return c.QueryRowContext(ctx, query, args...)
 }

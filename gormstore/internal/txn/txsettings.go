@@ -24,7 +24,9 @@ func (c *Conn) keepSettings(ctx context.Context) error {
 		return nil
 	}
 	var s Settings
-	err := c.db.QueryRow(c.within(ctx), c.SQL, readSettings).Scan(&s.session, &s.role, &s.searchPath, &s.dates)
+	ctx, over := c.within(ctx)
+	defer over()
+	err := c.db.QueryRow(ctx, c.SQL, readSettings).Scan(&s.session, &s.role, &s.searchPath, &s.dates)
 	if err == nil {
 		c.settings = &s
 	}
