@@ -242,6 +242,9 @@ DELETE FROM public.processed_message AS m WHERE (m.consumer_group, m.source, m.m
 )
 RETURNING consumer_group, source, published_at;
 
+-- name: forgetOlder
+DELETE FROM public.idempotency_step AS s WHERE s.record_id = $1 AND s.fence < $2;
+
 -- name: forgetSightings
 DELETE FROM public.idempotency_sighting AS s WHERE s.id IN (
 	SELECT e.id FROM public.idempotency_sighting e

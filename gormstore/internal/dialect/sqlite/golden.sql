@@ -181,6 +181,9 @@ DELETE FROM main.processed_message AS m WHERE (m.consumer_group, m.source, m.mes
 )
 RETURNING consumer_group, source, published_at;
 
+-- name: forgetOlder
+DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1 AND s.fence < ?2;
+
 -- name: forgetSightings
 DELETE FROM main.idempotency_sighting AS s WHERE s.id IN (
 	SELECT e.id FROM main.idempotency_sighting e

@@ -38,11 +38,6 @@ FROM :"schema".idempotency_step s WHERE s.record_id = $1 AND s.name = $2;
 -- name: dropSteps
 DELETE FROM :"schema".idempotency_step AS s WHERE s.record_id = $1;
 
--- name: forgetOlder
--- Drops the steps of a free record behind the statement that has taken it, $2 its new fence. Sweep and erasure come to the
--- record first, too.
-DELETE FROM :"schema".idempotency_step AS s WHERE s.record_id = $1 AND s.fence < $2;
-
 -- name: forgetSteps
 -- Drops the steps of a free record before it is taken over, if its fence is $2: once it is taken over, the steps may be
 -- those of the next operation.

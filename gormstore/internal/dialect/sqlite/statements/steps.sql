@@ -26,9 +26,6 @@ FROM main.idempotency_step s WHERE s.record_id = ?1 AND s.name = ?2;
 -- name: dropSteps
 DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1;
 
--- name: forgetOlder
-DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1 AND s.fence < ?2;
-
 -- name: forgetSteps
 DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1 AND EXISTS (
 	SELECT 1 FROM main.idempotency_record r WHERE r.id = ?1 AND r.fence = ?2
