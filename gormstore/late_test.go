@@ -135,13 +135,13 @@ func takenOver(ctx context.Context, st *Store, c store.Claim, seen store.Record)
 func TestStepsAreForgottenBehindTheirRecord(t *testing.T) {
 	t.Parallel()
 	st, c := onEach(t)["postgres"], claimOf(1, store.Resume)
-	first, claimed, err := st.Resume(t.Context(), c)
+	first, claimed, err := st.Begin(t.Context(), c)
 	require.NoError(t, err)
 	_, err = first.Seal(t.Context(), store.Seal{Steps: []store.StepRecord{{Name: "charge", Kind: store.ProviderStep}}})
 	require.NoError(t, err)
-	require.NoError(t, st.Release(t.Context(), claimed.Record.Ticket))
+	require.NoError(t, st.End(t.Context(), claimed.Record.Ticket, store.Ending{State: store.Free}))
 	c.Owner = store.Owner{2}
-	next, _, err := st.Resume(t.Context(), c)
+	next, _, err := st.Begin(t.Context(), c)
 	require.NoError(t, err)
 
 	sweep := st.db.Gorm.Begin()

@@ -327,8 +327,8 @@ func (c *Conn) failure() error {
 }
 
 // within returns a context that ends when ctx or the attempt ends. Otherwise the rollback at the deadline would have to
-// wait for a statement with context.Background(). Call over behind the statement and its rows: else it stays until the attempt
-// ends.
+// wait for a statement with context.Background(). Call over behind the statement and its rows: else it stays until the
+// attempt ends.
 func (c *Conn) within(ctx context.Context) (_ context.Context, over func()) {
 	attempt := c.attempt
 	if attempt == nil || ctx.Done() == attempt.Done() {
