@@ -117,6 +117,9 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 			if attempt.isOneTooMany() {
 				return nil, attempt.giveUp()
 			}
+			if reply, _ := attempt.readSteps(); reply != nil {
+				return nil, reply
+			}
 			return attempt, nil
 		}
 		adm.found = claimed.Record.Traceparent

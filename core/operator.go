@@ -158,9 +158,9 @@ func (m *Module) answerRead(ctx context.Context, p Principal, rec Record) {
 }
 
 func (o *Operator) life(ctx context.Context, id ID) (life Life, err error) {
-	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
+	short, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
-	life.Record, err = o.module.findLive(ctx, id, o.viewer())
+	life.Record, err = o.module.findLive(short, id, o.viewer())
 	if err == nil && !o.module.operates(o.principal, life.Record) {
 		err = ErrNotFound
 	}
@@ -168,12 +168,10 @@ func (o *Operator) life(ctx context.Context, id ID) (life Life, err error) {
 		return Life{}, err
 	}
 	life.Size, life.Media = len(life.Record.Answer.Body), life.Record.Answer.Header.Get("Content-Type")
-	if attempts, ok := o.module.cfg.Store.(store.Attempts); ok && life.Record.Recovery == Resume {
-		if life.Steps, err = attempts.Steps(ctx, id); err != nil {
-			return Life{}, err
-		}
+	if life.History, err = o.module.operations.History(short, id); err == nil {
+		life.Steps, err = o.module.stepsOf(ctx, life.Record)
 	}
-	if life.History, err = o.module.operations.History(ctx, id); err != nil {
+	if err != nil {
 		return Life{}, err
 	}
 	if life.Record.State() == store.Expired { // the answer is gone for every reader, even before a sweep (T-4)

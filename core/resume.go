@@ -11,11 +11,11 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// claimResume claims for a Resume attempt. A first attempt has no steps, and has not committed anything.
+// claimResume claims for a Resume attempt. A first attempt has not committed anything.
 func (m *Module) claimResume(ctx *lazyContext, c *store.Claim) (won wonClaim, claimed store.Claimed, err error) {
-	st := m.cfg.Store.(store.Attempts) // New has refused any other store
-	segments, claimed, err := st.Begin(ctx, *c)
-	lost := store.Ticket{ID: c.ID, Owner: c.Owner} // without a fence: an operation that is continued is not freed
+	segments, claimed, err := m.cfg.Store.(store.Attempts).Begin(ctx, *c) // New has refused any other store
+	// Without a fence: an operation that is continued is not freed.
+	lost := store.Ticket{ID: c.ID, Owner: c.Owner}
 	if err != nil && claimed.Record.Owner == c.Owner {
 		m.giveBack(lost)
 	}
@@ -23,25 +23,42 @@ func (m *Module) claimResume(ctx *lazyContext, c *store.Claim) (won wonClaim, cl
 		return won, claimed, err
 	}
 	again := claimed.Record.Attempts > 1
-	s := &steps{segments: segments, progress: progress{committed: again}, opened: time.Now()}
-	if again {
-		s.opened = time.Time{}
-		s.read = time.Now()
-		s.recorded, err = st.Steps(ctx, c.ID)
-	}
-	if err == nil && !c.Window.Has(claimed.Record.Now) {
+	if !c.Window.Has(claimed.Record.Now) {
 		// The store's clock is ahead. When the clock is corrected, the lease would last as long as the jump: until then the
 		// operation could be neither continued nor settled, and a provider may forget its keys meanwhile (T-5).
-		err = ErrClock
-	}
-	if err != nil {
 		_ = segments.Rollback()
 		if again {
 			m.giveBack(lost)
 		}
-		return won, claimed, err
+		return won, claimed, ErrClock
+	}
+	s := &steps{segments: segments, progress: progress{committed: again}}
+	if !again {
+		s.opened = time.Now()
 	}
 	return wonClaim{tx: segments, steps: s}, claimed, nil
+}
+
+// readSteps reads the steps of the attempts before, within the attempt's time: they may be many, or large. If they cannot be
+// read the handler does not run, and the attempt counts: readSteps ends it, and returns its answer and the error.
+func (a *Attempt) readSteps() (*Reply, error) {
+	if a.steps == nil || a.attempts == 1 {
+		return nil, nil
+	}
+	var err error
+	a.steps.read = time.Now()
+	if a.steps.recorded, err = a.m.cfg.Store.(store.Attempts).Steps(&a.ctx, a.ticket.ID); err == nil {
+		return nil, nil
+	}
+	defer a.ctx.cancel(context.Canceled)
+	a.observe(Event{Kind: EventFailed, Err: err})
+	reply := a.yield(err, func() *Reply {
+		p := a.m.unavailable(err)
+		p.unknown, p.RetryAfter = true, a.pauseAhead()
+		return a.refuse(p)
+	})
+	reply.keyName, reply.key = a.m.cfg.Header, a.admission.echo
+	return reply, err
 }
 
 // endResume ends a Resume attempt. As long as no segment has committed, it ends as a Rollback attempt. After that, the open

@@ -91,6 +91,10 @@ func (m *Module) resumeOne(ctx context.Context, rec Record, policy Policy) error
 		traceEnd(traced, m.tracer)
 		return nil
 	}
+	if _, err := attempt.readSteps(); err != nil {
+		traceEnd(traced, m.tracer)
+		return err
+	}
 	attempt.observe(Event{Kind: EventResumed, Traceparent: rec.Traceparent})
 	return attempt.runResumer(resume, rec)
 }

@@ -82,9 +82,11 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 		return Record{}, ErrStale
 	}
 	if !d.Applied && strings.TrimSpace(d.Undone) == "" {
-		if err := m.nothingFinished(storeCtx, rec); err != nil {
+		if err := m.nothingFinished(ctx, rec); err != nil {
 			return Record{}, err
 		}
+		storeCtx, cancel = context.WithTimeout(ctx, m.cfg.ClaimTimeout) // it may have taken its time
+		defer cancel()
 	}
 	if d.Applied {
 		answer := *d.Answer
@@ -109,18 +111,26 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 
 // nothingFinished returns store.ErrStepsFinished if a step of an unknown operation has finished. None can finish any more.
 func (m *Module) nothingFinished(ctx context.Context, rec Record) error {
-	st, ok := m.cfg.Store.(store.Attempts)
-	switch {
-	case rec.Recovery != Resume || !ok:
-		return nil
-	case rec.State() != store.Unknown:
+	if rec.Recovery == Resume && rec.State() != store.Unknown {
 		return store.ErrNotSettleable
 	}
-	steps, err := st.Steps(ctx, rec.ID)
+	steps, err := m.stepsOf(ctx, rec)
 	if err == nil && slices.ContainsFunc(steps, func(s store.StepRecord) bool { return s.Finished }) {
 		err = store.ErrStepsFinished
 	}
 	return err
+}
+
+// stepsOf reads the steps of an operation. They may be many, or large: it may take as long as an attempt.
+func (m *Module) stepsOf(ctx context.Context, rec Record) ([]store.StepRecord, error) {
+	st, ok := m.cfg.Store.(store.Attempts)
+	if rec.Recovery != Resume || !ok {
+		return nil, nil
+	}
+	policy, _ := m.policyOf(rec.Method, rec.Route)
+	ctx, cancel := context.WithTimeout(ctx, policy.Deadline)
+	defer cancel()
+	return st.Steps(ctx, rec.ID)
 }
 
 // settleRequest is the body of a settlement.
