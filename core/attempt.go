@@ -297,37 +297,3 @@ func (a *Attempt) confirmIn(call *lazyContext, write func(context.Context) error
 		now = time.Now()
 	}
 }
-
-// notRecorded is the answer of an attempt that ran, but whose end was not recorded.
-func (a *Attempt) notRecorded(err error) *Reply {
-	if !errors.Is(err, ErrStale) {
-		return a.unconfirmed(err)
-	}
-	a.observe(Event{Kind: EventStale, Status: a.capture.finalStatus()})
-	ctx := new(lazyContext).until(&a.inside, time.Now().Add(a.m.cfg.ClaimTimeout))
-	defer ctx.cancel(context.Canceled)
-	if rec, err := a.m.cfg.Store.Find(ctx, a.ticket.ID, store.Viewer{All: true}); err == nil {
-		// The key may have been freed and used for another command since then. So the record is not always this command's.
-		switch problem := a.m.repeatProblem(ctx, a.admission, &store.Claimed{Record: rec}); {
-		case problem == nil:
-			return a.m.replay(a.request, a.admission, &rec)
-		case problem.Code == CodeResponseNotReplayable, problem.Code == CodeInFlight && a.steps != nil:
-			return a.refuse(problem) // another attempt has taken the Resume operation over
-		}
-	}
-	return a.refuse(outcomeUnknown(a.ticket.ID))
-}
-
-// unconfirmed is the answer when it is not known yet whether the end of the attempt was recorded.
-func (a *Attempt) unconfirmed(err error) *Reply {
-	a.tellStatement(err)
-	a.observe(Event{Kind: EventUnconfirmed, Err: err})
-	return a.refuse(a.commitUnconfirmed())
-}
-
-func (a *Attempt) commitUnconfirmed() *Problem {
-	problem := a.m.withRetry(NewProblem(CodeCommitUnconfirmed, "the outcome could not be confirmed yet; repeat with the "+
-		"same key to learn it"))
-	problem.Operation, problem.unknown = a.ticket.ID.String(), true
-	return problem
-}

@@ -15,7 +15,7 @@ func (a *Attempt) endPark(v verdict) *Reply {
 	switch v {
 	case free:
 		if err := a.conclude(new(lazyContext), store.Ending{State: store.Free}); err != nil {
-			return a.notRecorded(err)
+			return a.told(err)
 		}
 		a.observe(Event{Kind: EventFreed, Status: reply.Status, Err: a.lease.ranOut()})
 		return freed(reply)
@@ -29,7 +29,7 @@ func (a *Attempt) endPark(v verdict) *Reply {
 	}
 	answered := store.Ending{State: store.Completed, Answer: a.completion(v, a.m.recorded(c, reply))}
 	if err := a.conclude(&a.completing, answered); err != nil {
-		return a.notRecorded(err)
+		return a.told(err)
 	}
 	a.observe(Event{Kind: EventCompleted, Status: reply.Status})
 	reply.result = resultCreated

@@ -67,23 +67,21 @@ func (a *Attempt) readSteps() (*Reply, error) {
 func (a *Attempt) endResume(v verdict, steps progress, inTime bool) *Reply {
 	a.watchSegment()
 	switch {
-	case errors.Is(steps.seal, ErrUnconfirmed), steps.committed && errors.Is(steps.seal, store.ErrStatement):
+	case errors.Is(steps.seal, ErrUnconfirmed), errors.Is(steps.seal, store.ErrEnded),
+		steps.committed && errors.Is(steps.seal, store.ErrStatement):
 		_ = a.tx.Rollback() // the handler may have read since
 		_ = a.saveResults()
-		return a.unconfirmed(steps.seal)
-	case errors.Is(steps.seal, store.ErrEnded):
-		_ = a.tx.Rollback()
-		return a.endedByHandler(steps.seal)
+		return a.told(steps.seal)
 	case !steps.committed:
 		return a.endTransaction(v, inTime, steps)
 	case v == record && !steps.unknown && !steps.changed && !steps.leftOut && (inTime || !a.steps.hasRows()):
 		return a.complete(v)
 	}
-	if err := a.tx.Rollback(); errors.Is(err, store.ErrEnded) {
-		return a.endedByHandler(err)
-	}
+	err := a.tx.Rollback()
 	_ = a.saveResults() // if another attempt has taken over, yield notices
 	switch {
+	case errors.Is(err, store.ErrEnded):
+		return a.told(err)
 	case steps.unknown:
 		return a.giveUp()
 	case steps.changed, v == record && steps.leftOut:
@@ -118,24 +116,15 @@ func (a *Attempt) complete(v verdict) *Reply {
 		err = a.confirm(seal)
 	}
 	a.lease.stop()
-	switch {
-	case err == nil:
+	if err == nil {
 		a.observe(Event{Kind: EventCompleted, Status: reply.Status})
 		reply.result = resultCreated
 		return reply
-	case errors.Is(err, store.ErrEnded):
-		return a.endedByHandler(err)
-	case errors.Is(err, ErrStale):
-		return a.notRecorded(err)
 	}
-	_ = a.saveResults()
-	if errors.Is(err, store.ErrStatement) { // the next repeat goes on
-		return a.unconfirmed(err)
+	if !errors.Is(err, ErrStale) {
+		_ = a.saveResults()
 	}
-	if errors.Is(err, ErrRetryable) || errors.Is(err, ErrAborted) {
-		return a.yield(err, a.callUnfinished)
-	}
-	return a.unconfirmed(err)
+	return a.told(err)
 }
 
 // saveResults makes the results of finished calls durable that are not yet, in a segment of their own.
@@ -229,7 +218,7 @@ func (a *Attempt) yield(cause error, own func() *Reply) *Reply {
 	}
 	err := a.lease.yield()
 	if errors.Is(err, ErrStale) {
-		return a.notRecorded(err)
+		return a.told(err)
 	}
 	a.observe(Event{Kind: EventYielded, Status: a.capture.finalStatus(), Err: errors.Join(cause, err)})
 	return own()

@@ -21,50 +21,19 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps progress) *Reply 
 	unwritten := !undone && v == record && a.carriedNoWrite()
 	if undone || unwritten && a.route.Unwritten == UnwrittenRefused {
 		err := a.tx.Rollback()
-		if errors.Is(err, store.ErrEnded) {
-			return a.endedByHandler(err)
-		}
-		if errors.Is(err, ErrUnconfirmed) { // another attempt may have committed (M-6)
-			return a.unconfirmed(err)
+		if errors.Is(err, store.ErrEnded) || errors.Is(err, ErrUnconfirmed) { // or another attempt has committed (M-6)
+			return a.told(err)
 		}
 		err = cmp.Or(err, steps.seal)
 		a.tellStatement(err)
 		a.observe(Event{Kind: EventRolledBack, Status: c.finalStatus(), Err: cmp.Or(err, a.cutShort())})
-		if errors.Is(err, ErrStale) {
-			return a.asRepeat()
-		}
-		if !inTime {
+		if !inTime && !errors.Is(err, ErrStale) {
 			a.observe(Event{Kind: EventOverdue, Status: c.finalStatus()})
 		}
-		switch {
-		case errors.Is(err, ErrRetryable):
-			return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "the database could not carry it out now; nothing was applied")))
-		case errors.Is(err, ErrClock):
-			a.m.tellClock(&a.ctx, err)
-			return a.refuse(a.m.unavailable(err))
-		case tooLarge: // also if the handler failed: only a part of its answer is left
-			return a.refuse(NewProblem(CodeAnswerTooLarge, "the answer is above the cap of this route; nothing was applied"))
-		case unwritten:
-			a.tellUnwritten(c.finalStatus())
-			return a.refuse(NewProblem(CodeTransactionUnused, "the handler answered with a success, and its transaction carried no "+
-				"write; nothing was applied"))
-		case v == free:
-			a.watchStatements(c.finalStatus())
-			return freed(c.reply())
-		case v == withhold && steps.lost != nil, v == fail && a.cutShort() != nil && !a.inside.Failed.Load() &&
-			c.finalStatus() < http.StatusInternalServerError:
-			return a.refuse(NewProblem(CodeTransactionAborted, "a step or a statement had failed; nothing was applied"))
-		case v == withhold && a.steps != nil:
-			return a.refuse(NewProblem(CodeCallUnfinished, "the handler answered with a success, and a call has failed; nothing was "+
-				"applied"))
-		case v == withhold:
-			return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "a service that the handler called has not finished; nothing "+
-				"was applied")))
-		case v == fail:
-			return c.reply()
-		default:
-			return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "the deadline has passed; nothing was applied")))
+		if errors.Is(err, ErrStale) || errors.Is(err, ErrRetryable) || errors.Is(err, ErrClock) {
+			return a.told(err)
 		}
+		return a.undone(v, steps, tooLarge, unwritten)
 	}
 
 	reply := c.reply()
@@ -76,7 +45,6 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps progress) *Reply 
 		seal.Steps = a.steps.unsealed()
 	}
 	_, err := a.tx.Seal(ctx, seal)
-	a.tellStatement(err)
 	switch {
 	case err == nil:
 		a.observe(Event{Kind: EventCompleted, Status: reply.Status})
@@ -86,20 +54,11 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps progress) *Reply 
 		a.watchStatements(reply.Status)
 		reply.result = resultCreated
 		return reply
-	case errors.Is(err, store.ErrEnded):
-		return a.endedByHandler(err)
-	case errors.Is(err, ErrStale):
+	case errors.Is(err, ErrStale), errors.Is(err, ErrRetryable), errors.Is(err, ErrAborted), errors.Is(err, ErrClock):
+		a.tellStatement(err)
 		a.observe(Event{Kind: EventRolledBack, Err: err})
-		return a.asRepeat()
-	case errors.Is(err, ErrRetryable):
-		a.observe(Event{Kind: EventRolledBack, Err: err})
-		return a.refuse(a.m.withRetry(NewProblem(CodeRolledBack, "the database could not carry it out now; nothing was applied")))
-	case errors.Is(err, ErrAborted):
-		a.observe(Event{Kind: EventRolledBack, Err: err})
-		return a.refuse(NewProblem(CodeTransactionAborted, "a statement of the transaction had failed; nothing was applied"))
-	default:
-		return a.unconfirmed(err)
 	}
+	return a.told(err)
 }
 
 // tellStatement sends an event if the database has refused a statement of the store: only an operator can help.
@@ -107,34 +66,6 @@ func (a *Attempt) tellStatement(err error) {
 	if errors.Is(err, store.ErrStatement) {
 		a.observe(Event{Kind: EventFailed, Err: err})
 	}
-}
-
-// asRepeat is the answer if another attempt's record stands: everything of this one is undone, and the client is told what a
-// repeat is told (M-6).
-func (a *Attempt) asRepeat() *Reply {
-	m, adm := a.m, a.admission
-	ctx := new(lazyContext).until(&a.inside, time.Now().Add(m.cfg.ClaimTimeout))
-	defer ctx.cancel(context.Canceled)
-	rec, err := m.cfg.Store.Find(ctx, adm.id, store.Viewer{All: true})
-	var problem *Problem
-	switch {
-	case errors.Is(err, ErrNotFound):
-		problem = m.inFlight() // the other one has not committed yet, or is gone
-	case err != nil:
-		problem = a.commitUnconfirmed()
-	default:
-		problem = m.repeatProblem(ctx, adm, &store.Claimed{Record: rec})
-	}
-	if problem == nil {
-		return m.replay(a.request, adm, &rec)
-	}
-	return m.refuseRepeat(a.request, adm, problem)
-}
-
-// endedByHandler is the answer if the handler has ended its transaction itself, so that some of its rows may stay.
-func (a *Attempt) endedByHandler(err error) *Reply {
-	a.observe(Event{Kind: EventUnknown, Status: a.capture.finalStatus(), Err: err})
-	return a.refuse(outcomeUnknown(a.ticket.ID))
 }
 
 // carriedNoWrite reports whether a Rollback handler has succeeded, its transaction has carried no write, and its policy does

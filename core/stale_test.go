@@ -130,11 +130,12 @@ func TestLateOwner(t *testing.T) {
 func TestOvertakenOwnerIsToldThatItsCommandIsRunning(t *testing.T) {
 	for name, test := range map[string]struct {
 		meanwhile string // the command of the attempt that is running when the owner wakes up
+		status    int
 		want      core.Code
 	}{
-		"its own command":    {`{}`, core.CodeInFlight},
-		"of another command": {`{"another":"command"}`, core.CodeOutcomeUnknown},
-		"nobody can look":    {`{}`, core.CodeOutcomeUnknown},
+		"its own command":    {`{}`, http.StatusConflict, core.CodeInFlight},
+		"of another command": {`{"another":"command"}`, http.StatusConflict, core.CodeOutcomeUnknown},
+		"nobody can look":    {`{}`, http.StatusServiceUnavailable, core.CodeCommitUnconfirmed}, // R-2: a repeat learns it
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			st, leave := newFaultStore(memstore.New()), make(chan struct{})
@@ -156,7 +157,7 @@ func TestOvertakenOwnerIsToldThatItsCommandIsRunning(t *testing.T) {
 				created(w, r)
 			})
 			st.on("renew", away)
-			requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, test.want)
+			requireProblem(t, a.post("k-1", `{}`), test.status, test.want)
 			require.Equal(t, http.StatusCreated, a.of(core.EventStale)[0].Status, "what its client was not told")
 			close(leave)
 			wg.Wait()
