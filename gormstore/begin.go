@@ -134,11 +134,14 @@ type lookedAt struct {
 // look are two statements, so that the look sees everything that was committed before the lock was taken.
 func (l *lookedAt) lockAndLook(ctx context.Context, own *sql.Conn) error {
 	db, c := l.attempt.store.db, &l.attempt.claim
-	if err := db.ProbeConnectionCheck(ctx, own); err != nil {
+	if err := db.ProbeGuards(ctx, own); err != nil {
 		return err
 	}
-	args := append(append(make([]any, 0, 5), c.ID[:], txn.LockKey(c.ID)), db.Guards(c.Deadline)...)
-	first, err := db.CallOf(ctx, own, lockFirst, l.mark.Targets(&l.lock, &l.now, &l.floor), append(args, floorName(*c))...)
+	name, row, args := lockFirst, []any{&l.lock, &l.now}, append(db.Guards(c.Deadline), txn.LockKey(c.ID), c.ID[:])
+	if floor := floorName(*c); floor != "" {
+		name, row, args = lockTimed, append(row, &l.floor), append(args, floor)
+	}
+	first, err := db.CallOf(ctx, own, name, l.mark.Targets(row...), args...)
 	if err != nil {
 		return err
 	}

@@ -173,15 +173,20 @@ SELECT randomblob(32), zeroblob(32), zeroblob(24), zeroblob(16), 1, 1, 3, 'POST'
 }
 
 // The first message of a transaction guards it, also on a server that cannot look after its client, and however the server
-// has planned the statement.
+// has planned the statement. A stricter guard of the role stands.
 func TestGuardsOfATransaction(t *testing.T) {
 	t.Parallel()
-	for check, want := range map[int32]string{1: "500ms", 2: "0"} { // see txn.Database.ConnectionCheck
-		t.Run(want, func(t *testing.T) {
+	for has, want := range map[txn.RoleGuards][]string{
+		{}:                           {"1min", "500ms"},
+		{NoCheck: true}:              {"1min", "0"},
+		{Idle: 5_000, Check: 60_000}: {"5s", "500ms"},
+		{Idle: 90_000, Check: 3_000}: {"1min", "3s"},
+	} {
+		t.Run(fmt.Sprint(want), func(t *testing.T) {
 			t.Parallel()
 			own := onEach(t)["postgres"]
 			own.db.Pool.SetMaxOpenConns(1)
-			own.db.ConnectionCheck.Store(check)
+			own.db.RoleGuards.Store(&has)
 			for n := range 8 { // the first five are planned for their parameters
 				tx, claimed, err := own.Begin(t.Context(), claimOf(byte(n), store.Rollback))
 				require.NoError(t, err)
@@ -190,7 +195,7 @@ func TestGuardsOfATransaction(t *testing.T) {
 				var idle, client string
 				require.NoError(t, handle.QueryRowContext(t.Context(), `SELECT current_setting('idle_in_transaction_session_timeout'),
 					current_setting('client_connection_check_interval')`).Scan(&idle, &client))
-				require.Equal(t, []string{"1min", want}, []string{idle, client}, fmt.Sprint(n))
+				require.Equal(t, want, []string{idle, client}, fmt.Sprint(n))
 				require.NoError(t, tx.Rollback())
 			}
 		})

@@ -9,6 +9,7 @@ const (
 	claimKey     txn.Statement = "claimKey"
 	insertRecord txn.Statement = "insertRecord" // PostgreSQL
 	lockFirst    txn.Statement = "lockFirst"    // PostgreSQL
+	lockTimed    txn.Statement = "lockTimed"    // PostgreSQL
 	takeOver     txn.Statement = "takeOver"
 	lookFirst    txn.Statement = "lookFirst"
 	lookAnswer   txn.Statement = "lookAnswer" // PostgreSQL

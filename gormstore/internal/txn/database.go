@@ -38,8 +38,7 @@ type Database struct {
 	Stalls    *Stalls // PostgreSQL only
 	Confirmed Confirmed
 
-	// ConnectionCheck says whether the server has client_connection_check_interval. 0: not asked yet, 1: yes, 2: no.
-	ConnectionCheck atomic.Int32
+	RoleGuards atomic.Pointer[RoleGuards] // PostgreSQL only; nil: not asked yet
 
 	Handlers sync.Map // of an inbox: group and source -> the name of the handler
 }

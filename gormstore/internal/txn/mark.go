@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -34,7 +33,7 @@ func (m *Mark) release() string { return "RELEASE SAVEPOINT " + m.savepoint }
 
 func (m *Mark) backTo() string { return "ROLLBACK TO SAVEPOINT " + m.savepoint }
 
-// Targets are the variables for the columns of begun, and of lockFirst behind the lock, the clock and the floor.
+// Targets are the variables for the columns of begun, and of lockFirst behind the lock and the clock.
 func (m *Mark) Targets(before ...any) []any {
 	return append(slices.Grow(before, 5), &m.pid, &m.begun, &m.commits, &m.isolation, &m.guards)
 }
@@ -55,10 +54,4 @@ func (m *Mark) SharesSnapshot() bool { return m.isolation != "" && m.isolation !
 func (d *Database) CallOf(ctx context.Context, q Querier, name Statement, row []any, args ...any) (Call, error) {
 	text, err := d.Statements.text(ctx, q, name)
 	return Call{Name: name, Text: text, Args: args, Row: row}, err
-}
-
-// Guards are $1 and $2 of begun, and $3 and $4 of lockFirst: how long the server lets the transaction do nothing, and
-// whether it can look after its client.
-func (d *Database) Guards(deadline time.Duration) []any {
-	return []any{max(deadline, time.Second).Milliseconds(), d.ConnectionCheck.Load() == 1}
 }

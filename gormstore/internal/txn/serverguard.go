@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/auth19/idem/core/store"
@@ -11,21 +12,57 @@ import (
 
 const askForCheck = "SELECT pg_catalog.set_config('client_connection_check_interval', '500', true)"
 
-// ProbeConnectionCheck finds out once whether the server can check that its client is still connected (PostgreSQL 14).
-func (d *Database) ProbeConnectionCheck(ctx context.Context, c *sql.Conn) error {
-	if d.ConnectionCheck.Load() != 0 {
+// RoleGuards are those of the role or the connection, which end a transaction whose process or host is gone, in milliseconds;
+// 0: none.
+type RoleGuards struct {
+	Idle, TCP, Check int64
+	NoCheck          bool // the server cannot check that its client is still connected (before PostgreSQL 14)
+}
+
+// The library's own guards.
+const (
+	tcpGuard       = 10_000 // ms
+	checkGuard     = 500
+	mostCheckGuard = 5_000 // of the role's own
+)
+
+// ProbeGuards finds out once what the server can do, and what the role has.
+func (d *Database) ProbeGuards(ctx context.Context, c *sql.Conn) error {
+	if d.RoleGuards.Load() != nil {
 		return nil
 	}
-	_, err := c.ExecContext(ctx, askForCheck)
-	switch {
-	case err == nil:
-		d.ConnectionCheck.Store(1)
-	case slices.Contains([]string{"42704", "22023", "42501"}, SQLState(err)):
-		d.ConnectionCheck.Store(2) // the parameter is unknown, or not for this system, or not for this user
-	default:
+	var g RoleGuards
+	if _, err := c.ExecContext(ctx, askForCheck); err != nil {
+		g.NoCheck = slices.Contains([]string{"42704", "22023", "42501"}, SQLState(err))
+		if !g.NoCheck { // else the parameter is unknown, or not for this system, or not for this user
+			return err
+		}
+	}
+	if err := d.QueryRow(ctx, c, readGuards).Scan(&g.Idle, &g.TCP, &g.Check); err != nil {
 		return err
 	}
+	d.RoleGuards.Store(&g)
 	return nil
+}
+
+// Guards are $1 to $3 of begun and lockFirst: how long the server lets the transaction do nothing, and a network swallow what
+// it sends, and how often it looks after its client. Where the role has a stricter one, that stands.
+func (d *Database) Guards(deadline time.Duration) []any {
+	g := d.RoleGuards.Load()
+	stricter := func(own, roles int64) string {
+		if roles > 0 {
+			own = min(own, roles)
+		}
+		return strconv.FormatInt(own, 10)
+	}
+	args := append(make([]any, 0, 6), stricter(max(deadline, time.Second).Milliseconds(), g.Idle), stricter(tcpGuard, g.TCP))
+	switch {
+	case g.NoCheck:
+		return append(args, nil)
+	case g.Check > 0 && g.Check <= mostCheckGuard:
+		return append(args, strconv.FormatInt(g.Check, 10))
+	}
+	return append(args, strconv.Itoa(checkGuard))
 }
 
 // BeginGuarded opens a transaction that the server ends by itself when its process or host is gone, or when it does nothing
@@ -37,7 +74,7 @@ func (d *Database) BeginGuarded(
 	if d.Dialect == SQLite {
 		return Ask(ctx, own, d.Opening(m, more...)...)
 	}
-	if err := d.ProbeConnectionCheck(ctx, own); err != nil {
+	if err := d.ProbeGuards(ctx, own); err != nil {
 		return err
 	}
 	first, err := d.CallOf(ctx, own, begun, m.Targets(), append(d.Guards(idle), lock)...)

@@ -16,6 +16,7 @@ type Statement = dialect.Statement
 const (
 	tryLock      Statement = "tryLock"      // PostgreSQL
 	begun        Statement = "begun"        // PostgreSQL
+	readGuards   Statement = "readGuards"   // PostgreSQL
 	AsBegun      Statement = "asBegun"      // PostgreSQL
 	readSettings Statement = "readSettings" // PostgreSQL
 	setSettings  Statement = "setSettings"  // PostgreSQL

@@ -37,18 +37,9 @@ RETURNING intent, idempotency_key, hash_version, command_hash, begun_at, begun_b
 SELECT pg_catalog.pg_backend_pid(), CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint),
 	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
 		ELSE pg_catalog.current_setting('synchronous_commit') END,
-	pg_catalog.current_setting('transaction_isolation'),
-	pg_catalog.concat(CASE WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout') = '0'
-				OR CAST(pg_catalog.current_setting('idle_in_transaction_session_timeout') AS interval)
-					> $1::bigint * interval '1 millisecond'
-			THEN pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($1::bigint AS text), true) END,
-		CASE WHEN pg_catalog.current_setting('tcp_user_timeout') = '0'
-				OR CAST(pg_catalog.current_setting('tcp_user_timeout') AS interval) > interval '10 seconds'
-			THEN pg_catalog.set_config('tcp_user_timeout', '10000', true) END,
-		CASE WHEN $2::boolean AND (pg_catalog.current_setting('client_connection_check_interval', true) = '0'
-				OR CAST(pg_catalog.current_setting('client_connection_check_interval', true) AS interval) > interval '5 seconds')
-			THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END,
-		CASE WHEN $3::bigint IS NOT NULL THEN CAST(pg_catalog.pg_advisory_xact_lock($3::bigint) AS text) END);
+	pg_catalog.current_setting('transaction_isolation'), pg_catalog.concat(pg_catalog.set_config('idle_in_transaction_session_timeout', $1::text, true),
+		pg_catalog.set_config('tcp_user_timeout', $2::text, true),
+		CASE WHEN $3::text IS NOT NULL THEN pg_catalog.set_config('client_connection_check_interval', $3::text, true) END, CASE WHEN $4::bigint IS NOT NULL THEN CAST(pg_catalog.pg_advisory_xact_lock($4::bigint) AS text) END);
 
 -- name: claimKey
 WITH there AS MATERIALIZED (
@@ -424,31 +415,35 @@ ORDER BY r.created_at, r.id LIMIT $1) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: lockFirst
-SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1
+SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.id = $5
 		AND NOT (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed))
-		THEN pg_catalog.pg_try_advisory_xact_lock($2::bigint) END,
+		THEN pg_catalog.pg_try_advisory_xact_lock($4::bigint) END,
 	CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END,
-	CASE WHEN $5::text <> '' THEN (SELECT f.value FROM public.idempotency_setting f WHERE f.name = $5::text) END,
 	pg_catalog.pg_backend_pid(), CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint),
 	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
 		ELSE pg_catalog.current_setting('synchronous_commit') END,
-	pg_catalog.current_setting('transaction_isolation'),
-	pg_catalog.concat(CASE WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout') = '0'
-				OR CAST(pg_catalog.current_setting('idle_in_transaction_session_timeout') AS interval)
-					> $3::bigint * interval '1 millisecond'
-			THEN pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($3::bigint AS text), true) END,
-		CASE WHEN pg_catalog.current_setting('tcp_user_timeout') = '0'
-				OR CAST(pg_catalog.current_setting('tcp_user_timeout') AS interval) > interval '10 seconds'
-			THEN pg_catalog.set_config('tcp_user_timeout', '10000', true) END,
-		CASE WHEN $4::boolean AND (pg_catalog.current_setting('client_connection_check_interval', true) = '0'
-				OR CAST(pg_catalog.current_setting('client_connection_check_interval', true) AS interval) > interval '5 seconds')
-			THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END);
+	pg_catalog.current_setting('transaction_isolation'), pg_catalog.concat(pg_catalog.set_config('idle_in_transaction_session_timeout', $1::text, true),
+		pg_catalog.set_config('tcp_user_timeout', $2::text, true),
+		CASE WHEN $3::text IS NOT NULL THEN pg_catalog.set_config('client_connection_check_interval', $3::text, true) END, '');
 
 -- name: lockRecord
 SELECT 1 FROM public.idempotency_record r WHERE r.id = $1 FOR UPDATE;
 
 -- name: lockSetting
 SELECT s.value FROM public.idempotency_setting s WHERE s.name = $1 FOR UPDATE;
+
+-- name: lockTimed
+SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.id = $5
+		AND NOT (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed))
+		THEN pg_catalog.pg_try_advisory_xact_lock($4::bigint) END,
+	CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END,
+	(SELECT f.value FROM public.idempotency_setting f WHERE f.name = $6::text),
+	pg_catalog.pg_backend_pid(), CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint),
+	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
+		ELSE pg_catalog.current_setting('synchronous_commit') END,
+	pg_catalog.current_setting('transaction_isolation'), pg_catalog.concat(pg_catalog.set_config('idle_in_transaction_session_timeout', $1::text, true),
+		pg_catalog.set_config('tcp_user_timeout', $2::text, true),
+		CASE WHEN $3::text IS NOT NULL THEN pg_catalog.set_config('client_connection_check_interval', $3::text, true) END, '');
 
 -- name: look
 SELECT CASE WHEN r.id IS NULL AND pg_catalog.current_setting('transaction_read_only') = 'off'
@@ -686,6 +681,13 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE CAST(s.value AS bi
 -- name: raiseKeyFloors
 UPDATE public.idempotency_setting AS s SET value = $2::text
 WHERE s.name LIKE $1::text AND CAST(s.value AS bigint) < CAST($2::text AS bigint);
+
+-- name: readGuards
+SELECT answer.* FROM (SELECT coalesce(max(s.setting) FILTER (WHERE s.name = 'idle_in_transaction_session_timeout'), '0')::bigint,
+	coalesce(max(s.setting) FILTER (WHERE s.name = 'tcp_user_timeout'), '0')::bigint,
+	coalesce(max(s.setting) FILTER (WHERE s.name = 'client_connection_check_interval'), '0')::bigint
+FROM pg_catalog.pg_settings s) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: readSettings
 SELECT session_user::pg_catalog.text, pg_catalog.current_setting('role'), pg_catalog.current_setting('search_path'),

@@ -208,24 +208,16 @@ WHERE r.owner = excluded.owner AND r.state = 3
 	OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed;
 
 -- name: begun
--- The first statement of a segment's or a message's transaction: it guards the transaction (see serverguard.go), and returns
--- its mark (see mark.go). $1 how long the server lets it do nothing, in milliseconds, $2 whether the server can look after its
--- client, $3 a lock that it then waits for, or NULL. concat runs all that it is given; || may run nothing where one is NULL.
-SELECT pg_catalog.pg_backend_pid(), :transaction_now,
-	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
-		ELSE pg_catalog.current_setting('synchronous_commit') END,
-	pg_catalog.current_setting('transaction_isolation'),
-	pg_catalog.concat(CASE WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout') = '0'
-				OR CAST(pg_catalog.current_setting('idle_in_transaction_session_timeout') AS interval)
-					> $1::bigint * interval '1 millisecond'
-			THEN pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($1::bigint AS text), true) END,
-		CASE WHEN pg_catalog.current_setting('tcp_user_timeout') = '0'
-				OR CAST(pg_catalog.current_setting('tcp_user_timeout') AS interval) > interval '10 seconds'
-			THEN pg_catalog.set_config('tcp_user_timeout', '10000', true) END,
-		CASE WHEN $2::boolean AND (pg_catalog.current_setting('client_connection_check_interval', true) = '0'
-				OR CAST(pg_catalog.current_setting('client_connection_check_interval', true) AS interval) > interval '5 seconds')
-			THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END,
-		CASE WHEN $3::bigint IS NOT NULL THEN CAST(pg_catalog.pg_advisory_xact_lock($3::bigint) AS text) END);
+-- The first statement of a segment's or a message's transaction: it guards the transaction, and returns its mark. $4 is a lock
+-- that it then waits for, or NULL.
+SELECT :mark, :guards(CASE WHEN $4::bigint IS NOT NULL THEN CAST(pg_catalog.pg_advisory_xact_lock($4::bigint) AS text) END);
+
+-- name: readGuards
+-- The guards that the role, or the connection, has itself, in milliseconds; 0: none.
+SELECT coalesce(max(s.setting) FILTER (WHERE s.name = 'idle_in_transaction_session_timeout'), '0')::bigint,
+	coalesce(max(s.setting) FILTER (WHERE s.name = 'tcp_user_timeout'), '0')::bigint,
+	coalesce(max(s.setting) FILTER (WHERE s.name = 'client_connection_check_interval'), '0')::bigint
+FROM pg_catalog.pg_settings s;
 
 -- name: asBegun
 -- Fails with 22P02 unless this is the transaction that was begun, and makes it commit as it would have at its begin: $1 to $3

@@ -51,33 +51,27 @@ SELECT c.lock, won.id IS NOT NULL, c.now, c.floor,
 FROM c LEFT JOIN won ON true LEFT JOIN there r ON true;
 
 -- name: lockFirst
--- The first statement of a Rollback attempt's transaction. It tries the key's lock ($2), but only where it sees no record, or
--- one that is free: a record that is seen decides, and its repeats take no lock. It returns the lock (NULL: not tried), the
--- clock (NULL where nothing may be written), the floor of the key ($5 its name, else ''), the mark of the transaction, and
--- guards it: $3 and $4 are $1 and $2 of begun. The lock is tried only if the same snapshot shows no record of a timed key that
--- a sweep may drop: so it shows the floor that such a sweep has raised.
+-- The first statement of an attempt's transaction. It tries the key's lock ($4), but only where it sees no record ($5), or one
+-- that is free: a record that is seen decides, and its repeats take no lock. It returns the lock (NULL: not tried), the clock
+-- (NULL where nothing may be written) and the mark of the transaction, and guards it.
 --
 -- The next statement is lookFirst. It sees what was committed before the lock was taken, because it has a snapshot of its own
 -- (READ COMMITTED).
-SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1
+SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $5
 		AND NOT (:free))
-		THEN pg_catalog.pg_try_advisory_xact_lock($2::bigint) END,
+		THEN pg_catalog.pg_try_advisory_xact_lock($4::bigint) END,
 	CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN :now END,
-	CASE WHEN $5::text <> '' THEN (SELECT f.value FROM :"schema".idempotency_setting f WHERE f.name = $5::text) END,
-	pg_catalog.pg_backend_pid(), :transaction_now,
-	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
-		ELSE pg_catalog.current_setting('synchronous_commit') END,
-	pg_catalog.current_setting('transaction_isolation'),
-	pg_catalog.concat(CASE WHEN pg_catalog.current_setting('idle_in_transaction_session_timeout') = '0'
-				OR CAST(pg_catalog.current_setting('idle_in_transaction_session_timeout') AS interval)
-					> $3::bigint * interval '1 millisecond'
-			THEN pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($3::bigint AS text), true) END,
-		CASE WHEN pg_catalog.current_setting('tcp_user_timeout') = '0'
-				OR CAST(pg_catalog.current_setting('tcp_user_timeout') AS interval) > interval '10 seconds'
-			THEN pg_catalog.set_config('tcp_user_timeout', '10000', true) END,
-		CASE WHEN $4::boolean AND (pg_catalog.current_setting('client_connection_check_interval', true) = '0'
-				OR CAST(pg_catalog.current_setting('client_connection_check_interval', true) AS interval) > interval '5 seconds')
-			THEN pg_catalog.set_config('client_connection_check_interval', '500', true) END);
+	:mark, :guards('');
+
+-- name: lockTimed
+-- lockFirst for a key that is judged by its time. The floor, $6 its name, comes behind the clock. The lock is tried only if the
+-- same snapshot shows no record of a timed key that a sweep may drop: so it shows the floor that such a sweep has raised.
+SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $5
+		AND NOT (:free))
+		THEN pg_catalog.pg_try_advisory_xact_lock($4::bigint) END,
+	CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN :now END,
+	(SELECT f.value FROM :"schema".idempotency_setting f WHERE f.name = $6::text),
+	:mark, :guards('');
 
 -- name: insertRecord
 -- claimKey where there is no record: it wins, and returns the clock and the server, or it returns no row and says nothing. It is one plain INSERT, which is what most requests need. $1 to $18 as in claimKey, $19 lock, $20 the

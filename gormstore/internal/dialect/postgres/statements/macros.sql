@@ -39,3 +39,18 @@ SELECT CAST(:server_started AS text) || ' ' || pg_catalog.current_setting('port'
 -- macro: ids
 -- Those in the JSON array :it.
 SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text(:it::json) j(id)
+
+-- macro: mark
+-- Of a transaction: see mark.go of package txn. What follows guards it.
+pg_catalog.pg_backend_pid(), :transaction_now,
+	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
+		ELSE pg_catalog.current_setting('synchronous_commit') END,
+	pg_catalog.current_setting('transaction_isolation')
+
+-- macro: guards
+-- They are set in each transaction: behind a pooler the server changes under the connection. $1 to $3 are their values, the
+-- stricter ones of the library's and of the role's, see serverguard.go of package txn; $3 is NULL where the server cannot look
+-- after its client. concat runs all that it is given; || may run nothing where one is NULL.
+pg_catalog.concat(pg_catalog.set_config('idle_in_transaction_session_timeout', $1::text, true),
+		pg_catalog.set_config('tcp_user_timeout', $2::text, true),
+		CASE WHEN $3::text IS NOT NULL THEN pg_catalog.set_config('client_connection_check_interval', $3::text, true) END, :it)
