@@ -149,7 +149,7 @@ func (l *lookedAt) lockAndLook(ctx context.Context, own *sql.Conn) error {
 	if err != nil {
 		return err
 	}
-	return txn.Ask(ctx, own, db.Opening(&l.mark, first, second)...)
+	return txn.Ask(ctx, own, db.Opening(own, &l.mark, first, second)...)
 }
 
 // decide says how a claim ends whose key and record were found like this.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,8 +16,6 @@ type Call struct {
 	Text string
 	Args []any // $1, $2 and so on
 	Row  []any // pointers that take the columns of the statement's row, if it has one; nil: no row is read
-
-	Blind bool // it is only for a driver that does not show the transaction's status
 
 	changes int // see Must
 }
@@ -67,7 +64,6 @@ func sendUntil(ctx context.Context, end time.Time, own *sql.Conn, calls []Call) 
 			}
 			ctx = context.WithoutCancel(ctx)
 		}
-		calls = slices.DeleteFunc(calls, func(c Call) bool { return c.Blind })
 		succeeded, err = sendBatch(ctx, std.Conn(), calls)
 		return nil
 	})

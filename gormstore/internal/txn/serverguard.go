@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/auth19/idem/core/store"
@@ -12,8 +11,8 @@ import (
 
 const askForCheck = "SELECT pg_catalog.set_config('client_connection_check_interval', '500', true)"
 
-// RoleGuards are those of the role or the connection, which end a transaction whose process or host is gone, in milliseconds;
-// 0: none.
+// RoleGuards are those of the role or the connection, which end a transaction whose process or host is gone, in
+// milliseconds; 0: none.
 type RoleGuards struct {
 	Idle, TCP, Check int64
 	NoCheck          bool // the server cannot check that its client is still connected (before PostgreSQL 14)
@@ -45,24 +44,24 @@ func (d *Database) ProbeGuards(ctx context.Context, c *sql.Conn) error {
 	return nil
 }
 
-// Guards are $1 to $3 of begun and lockFirst: how long the server lets the transaction do nothing, and a network swallow what
-// it sends, and how often it looks after its client. Where the role has a stricter one, that stands.
+// Guards are $1 to $3 of begun and lockFirst: how long the server lets the transaction do nothing, and a network swallow
+// what it sends, and how often it looks after its client. Where the role has a stricter one, that stands.
 func (d *Database) Guards(deadline time.Duration) []any {
 	g := d.RoleGuards.Load()
-	stricter := func(own, roles int64) string {
+	stricter := func(own, roles int64) int64 {
 		if roles > 0 {
-			own = min(own, roles)
+			return min(own, roles)
 		}
-		return strconv.FormatInt(own, 10)
+		return own
 	}
 	args := append(make([]any, 0, 6), stricter(max(deadline, time.Second).Milliseconds(), g.Idle), stricter(tcpGuard, g.TCP))
 	switch {
 	case g.NoCheck:
 		return append(args, nil)
 	case g.Check > 0 && g.Check <= mostCheckGuard:
-		return append(args, strconv.FormatInt(g.Check, 10))
+		return append(args, g.Check)
 	}
-	return append(args, strconv.Itoa(checkGuard))
+	return append(args, checkGuard)
 }
 
 // BeginGuarded opens a transaction that the server ends by itself when its process or host is gone, or when it does nothing
@@ -72,7 +71,7 @@ func (d *Database) BeginGuarded(
 	ctx context.Context, own *sql.Conn, idle time.Duration, m *Mark, lock any, more ...Call,
 ) error {
 	if d.Dialect == SQLite {
-		return Ask(ctx, own, d.Opening(m, more...)...)
+		return Ask(ctx, own, d.Opening(own, m, more...)...)
 	}
 	if err := d.ProbeGuards(ctx, own); err != nil {
 		return err
@@ -81,7 +80,7 @@ func (d *Database) BeginGuarded(
 	if err != nil {
 		return err
 	}
-	return Ask(ctx, own, d.Opening(m, append([]Call{first}, more...)...)...)
+	return Ask(ctx, own, d.Opening(own, m, append([]Call{first}, more...)...)...)
 }
 
 // TimeLeft is how long ctx still allows; the default deadline where it has none.
@@ -94,7 +93,11 @@ func TimeLeft(ctx context.Context) time.Duration {
 
 // Opening are the calls that begin a transaction. On SQLite the library's savepoint is its mark. On PostgreSQL it stands in
 // for the transaction's status where the driver does not show that: see Tx.RollbackOurs.
-func (d *Database) Opening(m *Mark, first ...Call) []Call {
+func (d *Database) Opening(own *sql.Conn, m *Mark, first ...Call) []Call {
 	calls := append(make([]Call, 0, 5), Call{Text: d.Dialect.Begin})
-	return append(append(calls, first...), Call{Text: m.set(), Blind: true})
+	calls = append(calls, first...)
+	if Status(own) == Unknown {
+		calls = append(calls, Call{Text: m.set()})
+	}
+	return calls
 }

@@ -37,9 +37,10 @@ RETURNING intent, idempotency_key, hash_version, command_hash, begun_at, begun_b
 SELECT pg_catalog.pg_backend_pid(), CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint),
 	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
 		ELSE pg_catalog.current_setting('synchronous_commit') END,
-	pg_catalog.current_setting('transaction_isolation'), pg_catalog.concat(pg_catalog.set_config('idle_in_transaction_session_timeout', $1::text, true),
-		pg_catalog.set_config('tcp_user_timeout', $2::text, true),
-		CASE WHEN $3::text IS NOT NULL THEN pg_catalog.set_config('client_connection_check_interval', $3::text, true) END, CASE WHEN $4::bigint IS NOT NULL THEN CAST(pg_catalog.pg_advisory_xact_lock($4::bigint) AS text) END);
+	pg_catalog.current_setting('transaction_isolation'), pg_catalog.concat(pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($1::bigint AS text), true),
+		pg_catalog.set_config('tcp_user_timeout', CAST($2::bigint AS text), true),
+		CASE WHEN $3::bigint IS NOT NULL
+			THEN pg_catalog.set_config('client_connection_check_interval', CAST($3::bigint AS text), true) END, CASE WHEN $4::bigint IS NOT NULL THEN CAST(pg_catalog.pg_advisory_xact_lock($4::bigint) AS text) END);
 
 -- name: claimKey
 WITH there AS MATERIALIZED (
@@ -422,9 +423,10 @@ SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.i
 	pg_catalog.pg_backend_pid(), CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint),
 	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
 		ELSE pg_catalog.current_setting('synchronous_commit') END,
-	pg_catalog.current_setting('transaction_isolation'), pg_catalog.concat(pg_catalog.set_config('idle_in_transaction_session_timeout', $1::text, true),
-		pg_catalog.set_config('tcp_user_timeout', $2::text, true),
-		CASE WHEN $3::text IS NOT NULL THEN pg_catalog.set_config('client_connection_check_interval', $3::text, true) END, '');
+	pg_catalog.current_setting('transaction_isolation'), pg_catalog.concat(pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($1::bigint AS text), true),
+		pg_catalog.set_config('tcp_user_timeout', CAST($2::bigint AS text), true),
+		CASE WHEN $3::bigint IS NOT NULL
+			THEN pg_catalog.set_config('client_connection_check_interval', CAST($3::bigint AS text), true) END, '');
 
 -- name: lockRecord
 SELECT 1 FROM public.idempotency_record r WHERE r.id = $1 FOR UPDATE;
@@ -441,9 +443,10 @@ SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.i
 	pg_catalog.pg_backend_pid(), CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint),
 	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
 		ELSE pg_catalog.current_setting('synchronous_commit') END,
-	pg_catalog.current_setting('transaction_isolation'), pg_catalog.concat(pg_catalog.set_config('idle_in_transaction_session_timeout', $1::text, true),
-		pg_catalog.set_config('tcp_user_timeout', $2::text, true),
-		CASE WHEN $3::text IS NOT NULL THEN pg_catalog.set_config('client_connection_check_interval', $3::text, true) END, '');
+	pg_catalog.current_setting('transaction_isolation'), pg_catalog.concat(pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($1::bigint AS text), true),
+		pg_catalog.set_config('tcp_user_timeout', CAST($2::bigint AS text), true),
+		CASE WHEN $3::bigint IS NOT NULL
+			THEN pg_catalog.set_config('client_connection_check_interval', CAST($3::bigint AS text), true) END, '');
 
 -- name: look
 SELECT CASE WHEN r.id IS NULL AND pg_catalog.current_setting('transaction_read_only') = 'off'

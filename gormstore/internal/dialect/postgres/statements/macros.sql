@@ -48,9 +48,10 @@ pg_catalog.pg_backend_pid(), :transaction_now,
 	pg_catalog.current_setting('transaction_isolation')
 
 -- macro: guards
--- They are set in each transaction: behind a pooler the server changes under the connection. $1 to $3 are their values, the
--- stricter ones of the library's and of the role's, see serverguard.go of package txn; $3 is NULL where the server cannot look
+-- They are set in each transaction: behind a pooler the server changes under the connection. $1 to $3 are their values in
+-- milliseconds, the stricter ones of the library's and of the role's, see serverguard.go of package txn; $3 is NULL where the server cannot look
 -- after its client. concat runs all that it is given; || may run nothing where one is NULL.
-pg_catalog.concat(pg_catalog.set_config('idle_in_transaction_session_timeout', $1::text, true),
-		pg_catalog.set_config('tcp_user_timeout', $2::text, true),
-		CASE WHEN $3::text IS NOT NULL THEN pg_catalog.set_config('client_connection_check_interval', $3::text, true) END, :it)
+pg_catalog.concat(pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($1::bigint AS text), true),
+		pg_catalog.set_config('tcp_user_timeout', CAST($2::bigint AS text), true),
+		CASE WHEN $3::bigint IS NOT NULL
+			THEN pg_catalog.set_config('client_connection_check_interval', CAST($3::bigint AS text), true) END, :it)
