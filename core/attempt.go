@@ -31,6 +31,7 @@ type Attempt struct {
 
 	// The parts of the claimed record that are needed later. The whole record would be a third of an attempt's memory.
 	attempts  int  // with this one
+	wakes     bool // Run has something to go on with, once it has committed
 	outOfTime bool // Resume: ResumeFor was over when the attempt was claimed
 	timed     bool // the key is a timed one
 
@@ -158,6 +159,11 @@ func (a *Attempt) Panicked(h http.Header) {
 func (a *Attempt) end(panicked bool) *Reply {
 	defer traceEnd(a.admission.values, a.m.tracer)
 	defer a.ctx.cancel(context.Canceled)
+	defer func() {
+		if a.wakes {
+			a.m.wakeRun()
+		}
+	}()
 	// A goroutine that the handler has left behind may still have the capture. By then the framework may use the writer for
 	// another request, and the capture would send this answer there.
 	defer func() { a.capture.outer = nobody{} }()

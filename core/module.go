@@ -130,7 +130,8 @@ type Module struct {
 	table      atomic.Pointer[[]string]
 	calls      callNames // for Operator.Find
 
-	strangers sync.Map // stranger -> time.Time: when Run last told of its operations
+	wake      chan struct{} // of Run: there is something to go on with
+	strangers sync.Map      // stranger -> time.Time: when Run last told of its operations
 
 	resuming, reconciling isolation // the operations that Config.Resume and Config.Reconcile are working on
 }
@@ -150,7 +151,7 @@ func New(cfg Config) (*Module, error) {
 	cfg.SweepBatch = cmp.Or(cfg.SweepBatch, defaultSweepBatch)
 	cfg.ProblemBase = cmp.Or(cfg.ProblemBase, cfg.defaultBase())
 
-	m := &Module{cfg: cfg, asking: make(chan struct{}, 1), service: cfg.Scoping.service()}
+	m := &Module{cfg: cfg, asking: make(chan struct{}, 1), wake: make(chan struct{}, 1), service: cfg.Scoping.service()}
 	m.tracer, _ = cfg.Observer.(Tracer)
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

@@ -222,6 +222,9 @@ func (m *Module) problemOf(err error) *Problem {
 			"applied with undone, which says what has undone them")
 	case errors.Is(err, errUnderWay):
 		return m.withRetry(NewProblem(CodeInFlight, "an attempt of this operation is under way and has not committed yet"))
+	case errors.Is(err, errHalfDone):
+		return NewProblem(CodeNotSettleable, "the operation is half-done: let it be tried again (ServeRetry), or give it up "+
+			"(ServeGiveUp), and settle it then")
 	case errors.Is(err, ErrStale):
 		return NewProblem(CodeNotSettleable, "another attempt or settlement has come since the fence that the decision is about: "+
 			"read the operation again")

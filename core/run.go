@@ -28,21 +28,28 @@ func (m *Module) Run(ctx context.Context) error {
 		return err
 	}
 	var loops sync.WaitGroup
-	for _, duty := range []func(context.Context){m.releaseOrphans, m.sweep, m.resume, m.reconcile} {
-		loops.Go(func() { m.repeat(ctx, duty) })
+	for _, duty := range []func(context.Context){m.releaseOrphans, m.sweep, m.reconcile} {
+		loops.Go(func() { m.repeat(ctx, duty, nil) })
 	}
+	loops.Go(func() { m.repeat(ctx, m.resume, m.wake) })
 	loops.Wait()
 	return nil
 }
 
-// repeat does a duty at once and then every SweepEvery, until ctx ends.
-func (m *Module) repeat(ctx context.Context, duty func(context.Context)) {
+// repeat does a duty at once and then every SweepEvery, or when it is woken, until ctx ends.
+func (m *Module) repeat(ctx context.Context, duty func(context.Context), wake <-chan struct{}) {
 	for ctx.Err() == nil {
 		if err := calm(func() error { duty(ctx); return nil }); err != nil { // of the store, or of its driver
 			m.failed(ctx, err)
 		}
 		every := m.cfg.SweepEvery
-		rest(ctx, every-every/20+rand.N(max(every/10, 1)))
+		timer := time.NewTimer(every - every/20 + rand.N(max(every/10, 1)))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-wake:
+		}
+		timer.Stop()
 	}
 }
 

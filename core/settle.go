@@ -52,6 +52,9 @@ func (m *Module) Settle(ctx context.Context, id ID, d Decision) (Record, error) 
 // errUnderWay: an attempt that has not committed holds the key. Others cannot see its record yet.
 var errUnderWay = fmt.Errorf("%w: an attempt is under way that has not committed yet", store.ErrNotSettleable)
 
+// errHalfDone: the operation goes on, and is not unknown yet.
+var errHalfDone = fmt.Errorf("%w: it is half-done; it has to end, or to be given up, before", store.ErrNotSettleable)
+
 // settle settles an operation whose realm begins with within. Any other operation is ErrNotFound.
 func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (Record, error) {
 	s := store.Settlement{ID: id, Window: m.window(), Who: d.Who, Why: d.Why, Undone: d.Undone}
@@ -80,6 +83,9 @@ func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte) (
 	}
 	if s.Fence = rec.Fence; d.Fence != 0 && d.Fence != rec.Fence {
 		return Record{}, ErrStale
+	}
+	if rec.HalfDone() {
+		return Record{}, errHalfDone
 	}
 	if !d.Applied && strings.TrimSpace(d.Undone) == "" {
 		if err := m.nothingFinished(ctx, rec); err != nil {

@@ -64,9 +64,10 @@ func newAdapter() (a adaptertest.Adapter) {
 		OperationHandler: guard(ginidem.OperationHandler), OwnOperationHandler: guard(ginidem.OwnOperationHandler),
 		OperationsHandler: guard(ginidem.OperationsHandler), SettleHandler: guard(ginidem.SettleHandler),
 		EraseHandler: guard(ginidem.EraseHandler),
-		Answers:      answers,
-		Readers:      readers(),
-		Limits:       map[string]adaptertest.Middleware{"answering": gin.HandlerFunc(limit)},
+		RetryHandler: guard(ginidem.RetryHandler), GiveUpHandler: guard(ginidem.GiveUpHandler),
+		Answers: answers,
+		Readers: readers(),
+		Limits:  map[string]adaptertest.Middleware{"answering": gin.HandlerFunc(limit)},
 		Panics: map[string]adaptertest.Panic{
 			"Gin's recovery": {Recovery: recovery, Value: "boom", Status: http.StatusInternalServerError},
 			"Gin's custom recovery": {Recovery: gin.CustomRecoveryWithWriter(nil, func(c *gin.Context, v any) {

@@ -44,15 +44,53 @@ func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, 
 			settled.Fence, int64(settled.Stored), int64(settled.Answer.Status), st.Undone)
 		return err
 	}
-	var err error
-	if t := txn.TxFrom(ctx); t != nil && t.DB == s.db {
-		t.MarkWrote()
-		err = work(t.Use())
-	} else {
-		err = s.db.InTx(ctx, work)
-	}
-	if err != nil {
+	if err := s.joined(ctx, work); err != nil {
 		return store.Record{}, err
 	}
 	return settled, nil
+}
+
+// joined runs work in the transaction of the attempt that ctx is of, or in one of its own.
+func (s *Store) joined(ctx context.Context, work func(q txn.Querier) error) error {
+	if t := txn.TxFrom(ctx); t != nil && t.DB == s.db {
+		t.MarkWrote()
+		return work(t.Use())
+	}
+	return s.db.InTx(ctx, work)
+}
+
+// Intervene implements [store.Operations]. Its statements are those of the owner: they compare owner and fence.
+func (s *Store) Intervene(ctx context.Context, i store.Intervention) (after store.Record, err error) {
+	err = s.joined(ctx, func(q txn.Querier) error {
+		before, err := s.find(ctx, q, i.ID)
+		switch {
+		case err != nil:
+			return err
+		case !i.Window.Has(before.Now):
+			return store.ErrClock
+		case !before.HalfDone():
+			return store.ErrNotSettleable
+		case before.Fence != i.Fence:
+			return store.ErrStale
+		}
+		args := ownedBy(before.Ticket)
+		if i.GiveUp {
+			_, err = s.db.Exec(ctx, q, park, args...)
+		} else {
+			_, err = s.db.Exec(ctx, q, renew, append(args, before.LeaseUntil.Sub(before.NextAttempt(i.Pause)).Microseconds())...)
+		}
+		if err != nil {
+			return err
+		}
+		if after, err = s.find(ctx, q, i.ID); err != nil {
+			return err
+		}
+		if after.Fence != before.Fence || i.GiveUp != (after.Stored == store.Unknown) { // another attempt was quicker
+			return store.ErrStale
+		}
+		_, err = s.db.Exec(ctx, q, appendSettlement, i.ID[:], i.Who, i.Why, before.Fence, int64(before.Stored), after.Fence,
+			int64(after.Stored), int64(0), "")
+		return err
+	})
+	return after, err
 }

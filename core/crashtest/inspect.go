@@ -6,6 +6,15 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
+// Intervene implements [store.Operations].
+func (s *gated) Intervene(ctx context.Context, i store.Intervention) (store.Record, error) {
+	under, err := as[store.Operations](s)
+	if err != nil {
+		return store.Record{}, err
+	}
+	return call(s.gates, "Intervene", func() (store.Record, error) { return under.Intervene(ctx, i) })
+}
+
 // Count implements [store.Operations].
 func (s *gated) Count(ctx context.Context, q store.Query) ([]store.Count, error) {
 	return call(s.gates, background, func() ([]store.Count, error) { return s.under.Count(ctx, q) })

@@ -52,6 +52,28 @@ func SettleHandler(idem *core.Module) http.Handler {
 	})
 }
 
+// RetryHandler lets operators try the half-done operation whose id is the route's parameter "id" again now. For its body see
+// core's ServeRetry. Mount it as SettleHandler:
+//
+//	mux.Handle("POST /operations/{id}/retry", httpidem.RetryHandler(idem))
+func RetryHandler(idem *core.Module) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, _ := authctx.FromContext(r.Context())
+		send(w, r, idem.ServeRetry(r, p, r.PathValue("id")))
+	})
+}
+
+// GiveUpHandler lets operators park the half-done operation whose id is the route's parameter "id". For its body see core's
+// ServeGiveUp. Mount it as SettleHandler:
+//
+//	mux.Handle("POST /operations/{id}/give-up", httpidem.GiveUpHandler(idem))
+func GiveUpHandler(idem *core.Module) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, _ := authctx.FromContext(r.Context())
+		send(w, r, idem.ServeGiveUp(r, p, r.PathValue("id")))
+	})
+}
+
 // EraseHandler lets operators erase what is kept of a principal. For its body see core's ServeErase. Mount it behind
 // JWTGuard or Bridge, and behind Idempotent, with the recovery Resume:
 //

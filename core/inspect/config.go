@@ -40,6 +40,10 @@ type Config struct {
 	// the pages only read.
 	Settle string
 
+	// Retry and GiveUp are the routes by which the API lets a half-done operation be tried again now, or parks it, likewise:
+	// "POST /v1/operations/:id/retry", "POST /v1/operations/:id/give-up". Default none.
+	Retry, GiveUp string
+
 	// Numbers, if set, shows supervisors what this process did in the last hour, for every tenant. It must be told of the
 	// module's events: see [Numbers].
 	Numbers *Numbers
@@ -69,32 +73,48 @@ func New(cfg Config) (http.Handler, error) {
 			bad("%s: %q is no address of a page, such as \"/login\"", field, address)
 		}
 	}
-	settle, err := parseSettle(cfg.Settle, cfg.Module)
-	if err != nil {
-		errs = append(errs, err)
+	var routes commands
+	for _, r := range []struct {
+		field, route string
+		to           *commandRoute
+	}{{"Settle", cfg.Settle, &routes.settle}, {"Retry", cfg.Retry, &routes.retry}, {"GiveUp", cfg.GiveUp, &routes.giveUp}} {
+		var err error
+		if *r.to, err = parseRoute(r.field, r.route, cfg.Module); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("idem: inspect.New: %w", errors.Join(errs...))
 	}
-	return newHandler(cfg, settle), nil
+	return newHandler(cfg, routes), nil
 }
 
-// settleRoute is the API's route for settlements.
-type settleRoute struct {
+// commands are the API's routes for what the pages change.
+type commands struct{ settle, retry, giveUp commandRoute }
+
+// commandRoute is one of them.
+type commandRoute struct {
 	pattern       string // as the router spells it; "": the pages only read
 	roles         []string
 	before, after string // the path around the id
 }
 
-// path returns the path of an operation's settlement.
-func (s settleRoute) path(id store.ID) string { return s.before + id.String() + s.after }
+// path returns the path of the command for an operation.
+func (s commandRoute) path(id store.ID) string { return s.before + id.String() + s.after }
 
-// parseSettle finds the id in the route. The module must have it in its table, behind the guards.
-func parseSettle(route string, module *core.Module) (settleRoute, error) {
+// allows reports whether the pages have this command for p.
+func (s commandRoute) allows(p core.Principal) bool {
+	return s.pattern != "" && p.HasAnyRole(s.roles...)
+}
+
+// parseRoute finds the id in the route. The module must have it in its table, behind the guards.
+func parseRoute(field, route string, module *core.Module) (commandRoute, error) {
 	if route == "" {
-		return settleRoute{}, nil
+		return commandRoute{}, nil
 	}
-	fail := func(why string) (settleRoute, error) { return settleRoute{}, fmt.Errorf("Settle: %q %s", route, why) }
+	fail := func(why string) (commandRoute, error) {
+		return commandRoute{}, fmt.Errorf("%s: %q %s", field, route, why)
+	}
 	pattern, isPost := strings.CutPrefix(route, "POST ")
 	if !isPost || !strings.HasPrefix(pattern, "/") {
 		return fail(`is no route such as "POST /v1/operations/:id/settle"`)
@@ -120,7 +140,7 @@ func parseSettle(route string, module *core.Module) (settleRoute, error) {
 			roles = declared[i].Policy.Roles
 		}
 	}
-	return settleRoute{
+	return commandRoute{
 		pattern: pattern,
 		roles:   roles,
 		before:  strings.Join(append(slices.Clone(segments[:at]), ""), "/"),

@@ -62,10 +62,12 @@ func (a *answered) WriteHeader(status int) {
 	}
 }
 
-// command sends a settlement through the guards of the API's route, and returns what the API would have answered. The
-// principal is the one of the pages; nothing of its cookie or token is passed on.
-func (v *visit) command(ctx context.Context, id store.ID, key string, body []byte) (*answered, error) {
-	path := v.settle.path(id)
+// command sends a command through the guards of the API's route, and returns what the API would have answered. The principal
+// is the one of the pages; nothing of its cookie or token is passed on.
+func (v *visit) command(ctx context.Context, route commandRoute, id store.ID, key string, body []byte,
+	serve func(r *http.Request, p core.Principal, id string) *core.Reply,
+) (*answered, error) {
+	path := route.path(id)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -73,8 +75,8 @@ func (v *visit) command(ctx context.Context, id store.ID, key string, body []byt
 	r.Host, r.RemoteAddr, r.RequestURI = v.r.Host, v.r.RemoteAddr, path
 	r.Header = http.Header{"Content-Type": {"application/json"}, v.Module.KeyHeader(): {key}}
 	out := &answered{header: http.Header{}}
-	x := &exchange{pattern: v.settle.pattern, principal: v.principal, r: r, w: out, serve: func(r *http.Request) *core.Reply {
-		return v.Module.ServeSettle(r, v.principal, id.String())
+	x := &exchange{pattern: route.pattern, principal: v.principal, r: r, w: out, serve: func(r *http.Request) *core.Reply {
+		return serve(r, v.principal, id.String())
 	}}
 	return out, v.Module.Idempotent(x)
 }

@@ -18,7 +18,7 @@ import (
 // handler serves the pages.
 type handler struct {
 	Config
-	settle settleRoute
+	commands
 }
 
 //go:embed pages/style.css pages/icon.svg
@@ -41,8 +41,8 @@ func tooLong(form url.Values) bool {
 	return false
 }
 
-func newHandler(cfg Config, settle settleRoute) http.Handler {
-	h := &handler{cfg, settle}
+func newHandler(cfg Config, routes commands) http.Handler {
+	h := &handler{cfg, routes}
 	mux := http.NewServeMux()
 	page := func(pattern string, serve func(v *visit) error) {
 		method, path, _ := strings.Cut(pattern, " ") // GET takes HEAD, too
@@ -54,6 +54,8 @@ func newHandler(cfg Config, settle settleRoute) http.Handler {
 	page("POST operations/{id}/answer", (*visit).answer)
 	page("GET operations/{id}/settle", (*visit).settleForm)
 	page("POST operations/{id}/settle", (*visit).settleIt)
+	page("GET operations/{id}/push", (*visit).pushForm)
+	page("POST operations/{id}/push", (*visit).push)
 	page("GET history", (*visit).settledList)
 	page("GET find", (*visit).findForm)
 	page("POST find", (*visit).find)

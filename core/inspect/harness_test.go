@@ -33,7 +33,11 @@ var (
 	customer = core.Principal{Issuer: "https://issuer.example", Tenant: "shop-1", Subject: "alice", Roles: []string{"customer"}}
 )
 
-const settleRoute = "POST /v1/operations/:id/settle"
+const (
+	settleRoute = "POST /v1/operations/:id/settle"
+	retryRoute  = "POST /v1/operations/:id/retry"
+	giveUpRoute = "POST /v1/operations/:id/give-up"
+)
 
 // desk is an app with the pages, whose clock the test moves.
 type desk struct {
@@ -66,6 +70,8 @@ func newScopedDesk(t *testing.T, scoping core.Scoping, change ...func(*inspect.C
 		Routes: core.Routes{
 			"POST /v1/payouts":       {Recovery: core.Park, Roles: []string{"customer"}},
 			"POST /v1/refunds":       {Recovery: core.Resume, Roles: []string{"customer"}},
+			retryRoute:               {Recovery: core.Park, Roles: []string{"operator", "supervisor"}},
+			giveUpRoute:              {Recovery: core.Park, Roles: []string{"operator", "supervisor"}},
 			settleRoute:              {Recovery: core.Park, Roles: []string{"operator", "supervisor"}},
 			"PATCH /v1/profile/:one": {Exempt: "moves no money"},
 		},
@@ -76,7 +82,7 @@ func newScopedDesk(t *testing.T, scoping core.Scoping, change ...func(*inspect.C
 		}),
 	})
 	require.NoError(t, err)
-	cfg := inspect.Config{Module: d.module, Settle: settleRoute, SignIn: "/login",
+	cfg := inspect.Config{Module: d.module, Settle: settleRoute, Retry: retryRoute, GiveUp: giveUpRoute, SignIn: "/login",
 		Caller: func(*http.Request) (core.Principal, error) {
 			if !d.caller.Valid() {
 				return olga, errors.New("no login") // a principal beside an error counts for nothing

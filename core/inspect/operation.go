@@ -22,6 +22,7 @@ type operationPage struct {
 	Mark       mark
 	Age        time.Duration
 	Meaning    string
+	HalfDone   bool
 	Timeline   []moment
 	Answer     *answerView // nil: there is none
 	Revealed   bool        // the answer and the results of the steps are shown
@@ -65,7 +66,7 @@ func (v *visit) showOperation(read func(*core.Operator, context.Context, store.I
 		return err
 	}
 	rec := life.Record
-	page := operationPage{Record: rec, Mark: markOf(rec), Age: rec.Now.Sub(rec.CreatedAt),
+	page := operationPage{Record: rec, Mark: markOf(rec), HalfDone: rec.HalfDone(), Age: rec.Now.Sub(rec.CreatedAt),
 		Meaning:  meaning(rec, v.Module.Outlook(rec)),
 		Timeline: timeline(life), Revealed: revealed, Answer: viewOf(life)}
 	page.Refs, page.Of = v.references([]store.ID{id})[id], v.callers(rec)

@@ -132,6 +132,8 @@ var named = []struct {
 	{core.EventYielded, "attempts wait for a repeat to go on"},
 	{core.EventSettled, "operations were settled"},
 	{core.EventSettleRefused, "settlements were refused"},
+	{core.EventRetried, "operations were tried again by an operator's word"},
+	{core.EventGivenUp, "operations were given up by an operator"},
 	{core.EventResumed, "operations were gone on with in the background"},
 	{core.EventReconciled, "operations were settled by the reconciler"},
 	{core.EventAnswerRead, "answers were read by operators"},

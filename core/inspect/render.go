@@ -18,7 +18,7 @@ import (
 var pageFiles embed.FS
 
 // pages are the templates by name. Each has the layout around it. html/template escapes whatever is put in.
-var pages = parsePages("overview", "operations", "operation", "settled", "find", "settle", "failure")
+var pages = parsePages("overview", "operations", "operation", "settled", "find", "settle", "push", "failure")
 
 func parsePages(names ...string) map[string]*template.Template {
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
@@ -41,6 +41,7 @@ type frame struct {
 	SignOut    string
 	Supervises bool
 	Settles    bool // the pages do not only read
+	Pushes     bool // they have something to do with half-done operations
 	Page       any
 }
 
@@ -48,7 +49,8 @@ type frame struct {
 func (v *visit) show(status int, name, title, tab string, page any) error {
 	f := frame{Title: title, Prefix: v.Prefix, Tab: tab, Page: page}
 	if v.operator != nil {
-		f.Who, f.SignOut, f.Supervises, f.Settles = v.operator.Name(), v.SignOut, v.operator.Supervises(), v.settles()
+		f.Who, f.SignOut, f.Supervises = v.operator.Name(), v.SignOut, v.operator.Supervises()
+		f.Settles, f.Pushes = v.settles(), v.pushes()
 	}
 	var body bytes.Buffer // a page that cannot be rendered is an error, and not half a page
 	if err := pages[name].Execute(&body, f); err != nil {

@@ -83,7 +83,7 @@ func (v *visit) settleable() (life core.Life, ok bool, err error) {
 
 // settles reports whether the operator has a role of the route that settles.
 func (v *visit) settles() bool {
-	return v.settle.pattern != "" && v.principal.HasAnyRole(v.settle.roles...)
+	return v.settle.allows(v.principal)
 }
 
 func (v *visit) showSettle(status int, life core.Life, form settlement, wrong, problem string, unsure bool) error {
@@ -181,7 +181,7 @@ func (v *visit) settleIt() error {
 	if form.Sent == "" {
 		form.Sent = sent
 	}
-	out, err := v.command(v.r.Context(), id, form.Key, body)
+	out, err := v.command(v.r.Context(), v.settle, id, form.Key, body, v.Module.ServeSettle)
 	switch {
 	case err != nil:
 		return v.showSettle(http.StatusServiceUnavailable, life, form, "", "The settlement broke off.", true)

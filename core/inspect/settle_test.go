@@ -550,3 +550,53 @@ func TestWhyNobodyIsSignedInIsTold(t *testing.T) {
 		require.NotContains(t, told[0].Err.Error(), "secret")
 	}
 }
+
+// A half-done operation is tried again, and then given up, with a form of its own. Both are rows of the history, with words of
+// their own.
+//
+// CONTRACT X-10
+func TestPush(t *testing.T) {
+	d := newDesk(t)
+	d.command("/v1/refunds", "refund-1", `{}`, customer, func(w http.ResponseWriter, r *http.Request) {
+		_ = core.CallDo(r.Context(), "refund", func(context.Context, core.DerivedKey) error { return errAway }, core.Dedup(time.Hour))
+		broken(w, r)
+	})
+	id := core.Scoping{}.RecordID(customer, "refund-1")
+	path := "/idem/operations/" + id.String()
+	require.Equal(t, http.StatusConflict, d.get(path+"/push").Code, "it is not past its deadline")
+	d.advance(time.Hour)
+	require.Contains(t, d.get(path).html, path+"/push")
+	form := func(outcome, why string) url.Values {
+		p := d.get(path + "/push")
+		require.Equal(t, http.StatusOK, p.Code, p.text)
+		return url.Values{"key": {p.hidden(t, "key")}, "fence": {p.hidden(t, "fence")}, "who": {p.hidden(t, "who")},
+			"outcome": {outcome}, "why": {why}}
+	}
+	send := func(f url.Values) page { return d.ask(http.MethodPost, path+"/push", f) }
+	require.Equal(t, http.StatusBadRequest, send(form("retry", " ")).Code)
+	require.Equal(t, http.StatusBadRequest, send(form("", "r")).Code)
+	old := form("give_up", "the same, by a colleague")
+	again := form("retry", "the provider is back")
+	for range 2 {
+		require.Equal(t, http.StatusSeeOther, send(again).Code, "sent twice, it is done once")
+	}
+	d.caller = core.Principal{}
+	lost := send(old)
+	require.Equal(t, http.StatusUnauthorized, lost.Code)
+	require.Contains(t, lost.text, "give up now")
+	require.Contains(t, lost.text, "by a colleague")
+	d.caller = chief
+	require.Contains(t, send(old).text, "opened under another login")
+	d.caller = olga
+	require.Equal(t, http.StatusSeeOther, send(form("give_up", "the provider has closed")).Code)
+	require.Equal(t, http.StatusConflict, send(old).Code)
+	require.Equal(t, http.StatusConflict, d.get(path+"/push").Code)
+	text := d.get(path).text
+	for _, want := range []string{"Tried again by an operator's word", "the provider is back", "Given up by an operator",
+		"the provider has closed", "Settle this operation"} {
+		require.Contains(t, text, want)
+	}
+	require.Contains(t, d.get("/idem/history").text, "tried again")
+	require.Equal(t, http.StatusSeeOther, d.settle(id, d.form(id, "not_applied", "it was never made")).Code)
+	require.Len(t, d.store.Settlements(id), 3)
+}

@@ -42,8 +42,13 @@ func (v *visit) settledList() error {
 }
 
 func settledMark(s store.SettlementRecord) mark {
-	if s.AfterState == store.Free {
+	switch s.AfterState {
+	case store.Free:
 		return mark{"over", "not applied"}
+	case store.Running:
+		return mark{"running", "tried again"}
+	case store.Unknown:
+		return mark{"unknown", "given up"}
 	}
 	return mark{"completed", "applied"}
 }

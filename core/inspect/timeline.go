@@ -31,10 +31,12 @@ type quote struct{ Name, Text string }
 func timeline(life core.Life) []moment {
 	rec := life.Record
 	// A settlement raises the fence, and so does the next life of the key. So the settlement of this life has its fence.
-	var earlier, settled []store.SettlementRecord
+	var earlier, settled, pushed []store.SettlementRecord
 	last := rec.Fence // of the last attempt
 	for _, s := range life.History {
-		if s.AfterFence == rec.Fence {
+		if s.BeforeFence == s.AfterFence { // an intervention
+			pushed = append(pushed, s)
+		} else if s.AfterFence == rec.Fence {
 			settled, last = append(settled, s), s.BeforeFence
 		} else {
 			earlier = append(earlier, s)
@@ -72,7 +74,7 @@ func timeline(life core.Life) []moment {
 	} else {
 		moments = append(moments, endMoments(rec)...)
 	}
-	for _, s := range settled {
+	for _, s := range slices.Concat(pushed, settled) {
 		moments = append(moments, settlementMoment(s))
 	}
 	moments = append(moments, retentionMoments(rec)...)
@@ -173,8 +175,13 @@ func endMoments(rec store.Record) []moment {
 func settlementMoment(s store.SettlementRecord) moment {
 	m := moment{At: s.At, Title: "Settled as applied", Class: "good", Quotes: []quote{{"Who", s.Who}, {"Why", s.Why}}}
 	end := fmt.Sprintf("Repeats get the answer %d that was recorded then.", s.AfterStatus)
-	if s.AfterState == store.Free {
+	switch s.AfterState {
+	case store.Free:
 		m.Title, m.Class, end = "Settled as not applied", "off", "The key was free again."
+	case store.Running:
+		m.Title, m.Class, end = "Tried again by an operator's word", "done", "Its pause was over."
+	case store.Unknown:
+		m.Title, m.Class, end = "Given up by an operator", "bad", "It can be settled."
 	}
 	if s.Undone != "" {
 		m.Quotes = append(m.Quotes, quote{"Undone", s.Undone})

@@ -51,6 +51,36 @@ func (s *Store) Settle(ctx context.Context, d store.Settlement) (store.Record, e
 	return after, nil
 }
 
+// Intervene implements [store.Operations].
+func (s *Store) Intervene(ctx context.Context, i store.Intervention) (store.Record, error) {
+	if err := alive(ctx); err != nil {
+		return store.Record{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	e := s.records[i.ID]
+	if e == nil {
+		return store.Record{}, store.ErrNotFound
+	}
+	before := e.read(now)
+	switch {
+	case !i.Window.Has(now):
+		return store.Record{}, store.ErrClock
+	case !before.HalfDone():
+		return store.Record{}, store.ErrNotSettleable
+	case before.Fence != i.Fence:
+		return store.Record{}, store.ErrStale
+	case i.GiveUp:
+		s.become(e, store.Unknown)
+	default:
+		e.LeaseUntil = now.Add(before.LeaseUntil.Sub(before.NextAttempt(i.Pause)))
+	}
+	after := e.read(now)
+	s.history[i.ID] = append(s.history[i.ID], Settled{Who: i.Who, Why: i.Why, At: now, Before: before, After: after})
+	return after, nil
+}
+
 // Settlements returns the settlements of an operation, oldest first. They are never dropped, not even with the
 // record. It never fails, and waits for nothing.
 func (s *Store) Settlements(id store.ID) []Settled {

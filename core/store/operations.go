@@ -47,6 +47,12 @@ type Operations interface {
 	// keeps them after the record was dropped.
 	History(ctx context.Context, id ID) ([]SettlementRecord, error)
 
+	// Intervene changes a Resume operation that nobody runs, by an operator's word, and adds a SettlementRecord to the history
+	// . Owner and fence stay, so that a late owner may still complete. If ctx has a transaction of this store, it
+	// commits with it. Errors, in this order: ErrNotFound; ErrClock if the clock is outside of i.Window; ErrNotSettleable if
+	// the operation is not half-done; ErrStale if the fence differs.
+	Intervene(ctx context.Context, i Intervention) (Record, error)
+
 	// LastSettled returns the last limit settlements of operations whose realm begins with within, the newest first: those
 	// by a name (SettlementRecord.Who), or by any operator if by is "". Those of operations without a record may be missing.
 	LastSettled(ctx context.Context, within []byte, by string, limit int) ([]SettledOperation, error)
@@ -93,6 +99,17 @@ type Settlement struct {
 	Undone string      // what undid the finished steps of an operation that was not applied; kept
 }
 
+// Intervention is what an operator does with a half-done operation: it is parked, or its pause ends.
+type Intervention struct {
+	ID     ID
+	Fence  int64         // of the record that the operator has seen
+	GiveUp bool          // it is parked, so that it can be settled. Otherwise its pause ends
+	Pause  time.Duration // of its claims: from now on Record.NextAttempt(Pause) has passed
+	Window Window        // what the store's clock may show (T-5)
+	Who    string        // who decided; kept
+	Why    string        // the reason; kept
+}
+
 // OpenStep is a provider step of an open operation.
 type OpenStep struct {
 	ID   ID
@@ -117,7 +134,7 @@ type SettlementRecord struct {
 	// committed the transaction itself), Unknown if the attempt had ended without proof of what it did.
 	BeforeStored State
 	AfterFence   int64
-	AfterState   State // Completed: settled as applied. Free: as not applied
+	AfterState   State // Completed: settled as applied. Free: as not applied. Running: tried again. Unknown: given up
 	AfterStatus  int   // of the answer; 0 without one
 }
 

@@ -20,6 +20,7 @@ var settleChecks = []check{
 	{"Settle/OldDecision", settleOldDecision},
 	{"Settle/Once", settleOnce},
 	{"Settle/OwnerWakesUp", settleWhileOwnerWakesUp},
+	{"Settle/Intervene", interveneHalfDone},
 }
 
 // lost claims a command, loses its attempt, and lets lease and deadline pass.
@@ -32,6 +33,51 @@ func (s *fixture) lost(t *testing.T, r store.Recovery) (store.Claim, store.Recor
 	s.Advance(t, 2*deadline)
 	s.requireState(t, store.Unknown, c)
 	return c, won
+}
+
+// CONTRACT
+func interveneHalfDone(t *testing.T, s *fixture) {
+	const pause = 100 * deadline
+	c, _ := s.won(t, store.Resume)
+	var won store.Record
+	again := func() store.Claim {
+		next := repeat(c)
+		next.Pause = pause
+		return next
+	}
+	for range 2 {
+		s.Advance(t, 2*deadline)
+		won = s.win(t, again())
+	}
+	do := func(i store.Intervention) (store.Record, error) {
+		i.ID, i.Pause, i.Who, i.Why = c.ID, pause, "operator", "it is back"
+		return s.Store.Intervene(s.ctx, i)
+	}
+	_, err := do(store.Intervention{Fence: won.Fence})
+	require.ErrorIs(t, err, store.ErrNotSettleable, "an attempt runs")
+	s.Advance(t, 2*deadline)
+	s.lose(t, again())
+	_, err = do(store.Intervention{Fence: won.Fence - 1})
+	require.ErrorIs(t, err, store.ErrStale)
+	retried, err := do(store.Intervention{Fence: won.Fence})
+	require.NoError(t, err)
+	require.Equal(t, won.Ticket, retried.Ticket)
+	last := s.win(t, again())
+	require.Equal(t, 4, last.Attempts)
+
+	_, err = do(store.Intervention{Fence: won.Fence, GiveUp: true})
+	require.ErrorIs(t, err, store.ErrNotSettleable, "a newer attempt runs")
+	s.Advance(t, 2*deadline)
+	parked, err := do(store.Intervention{Fence: last.Fence, GiveUp: true})
+	require.NoError(t, err)
+	require.Equal(t, store.Unknown, parked.State())
+	require.Equal(t, last.Ticket, parked.Ticket)
+	s.complete(t, last, "the owner was only late")
+	history, err := s.Store.History(s.ctx, c.ID)
+	require.NoError(t, err)
+	require.Len(t, history, 2)
+	require.Equal(t, []store.State{store.Running, store.Unknown}, []store.State{history[0].AfterState, history[1].AfterState})
+	require.Equal(t, []int64{won.Fence, last.Fence}, []int64{history[0].AfterFence, history[1].BeforeFence})
 }
 
 func applied(r store.Record, text string) store.Settlement {

@@ -52,6 +52,28 @@ func SettleHandler(idem *core.Module) echo.HandlerFunc {
 	}
 }
 
+// RetryHandler lets operators try the half-done operation whose id is the route's parameter "id" again now. For its body see
+// core's ServeRetry. Mount it as SettleHandler:
+//
+//	e.POST("/operations/:id/retry", echoidem.RetryHandler(idem))
+func RetryHandler(idem *core.Module) echo.HandlerFunc {
+	return func(c *echo.Context) error {
+		p, _ := authctx.FromContext(c.Request().Context())
+		return send(c, idem.ServeRetry(c.Request(), p, c.Param("id")))
+	}
+}
+
+// GiveUpHandler lets operators park the half-done operation whose id is the route's parameter "id". For its body see core's
+// ServeGiveUp. Mount it as SettleHandler:
+//
+//	e.POST("/operations/:id/give-up", echoidem.GiveUpHandler(idem))
+func GiveUpHandler(idem *core.Module) echo.HandlerFunc {
+	return func(c *echo.Context) error {
+		p, _ := authctx.FromContext(c.Request().Context())
+		return send(c, idem.ServeGiveUp(c.Request(), p, c.Param("id")))
+	}
+}
+
 // EraseHandler lets operators erase what is kept of a principal. For its body see core's ServeErase. Mount it behind
 // JWTGuard or Bridge, and behind Idempotent, with the recovery Resume:
 //

@@ -72,6 +72,8 @@ func router(a *app.App) *echo.Echo {
 	v1.GET("/operation", echoidem.OwnOperationHandler(a.Idem))
 	v1.GET("/operations/:id", echoidem.OperationHandler(a.Idem))
 	v1.POST("/operations/:id/settle", echoidem.SettleHandler(a.Idem))
+	v1.POST("/operations/:id/retry", echoidem.RetryHandler(a.Idem))
+	v1.POST("/operations/:id/give-up", echoidem.GiveUpHandler(a.Idem))
 	v1.POST("/erasures", echoidem.EraseHandler(a.Idem))
 
 	pages := echo.WrapHandler(a.Inspector) // for operators: docs/inspector.md
@@ -80,6 +82,7 @@ func router(a *app.App) *echo.Echo {
 	e.POST("/idem/find", pages)
 	e.POST("/idem/operations/:id/answer", pages)
 	e.POST("/idem/operations/:id/settle", pages)
+	e.POST("/idem/operations/:id/push", pages)
 	e.GET("/idem-sign-in", echo.WrapHandler(a.SignIn))
 	e.POST("/idem-sign-in", echo.WrapHandler(a.SignIn))
 	return e

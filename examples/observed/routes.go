@@ -40,6 +40,8 @@ func router(a *app.App) *gin.Engine {
 	v1.GET("/operation", ginidem.OwnOperationHandler(a.Idem))
 	v1.GET("/operations/:id", ginidem.OperationHandler(a.Idem))
 	v1.POST("/operations/:id/settle", ginidem.SettleHandler(a.Idem))
+	v1.POST("/operations/:id/retry", ginidem.RetryHandler(a.Idem))
+	v1.POST("/operations/:id/give-up", ginidem.GiveUpHandler(a.Idem))
 	v1.POST("/erasures", ginidem.EraseHandler(a.Idem))
 
 	pages := gin.WrapH(a.Inspector)
@@ -48,6 +50,7 @@ func router(a *app.App) *gin.Engine {
 	r.POST("/idem/find", pages)
 	r.POST("/idem/operations/:id/answer", pages)
 	r.POST("/idem/operations/:id/settle", pages)
+	r.POST("/idem/operations/:id/push", pages)
 	r.GET("/idem-sign-in", gin.WrapH(a.SignIn))
 	r.POST("/idem-sign-in", gin.WrapH(a.SignIn))
 	return r

@@ -40,7 +40,8 @@ type Adapter struct {
 
 	RolesGuard, KeyGuard, Interceptor, Idempotent func(idem *core.Module) Middleware
 
-	OperationHandler, OwnOperationHandler, OperationsHandler, SettleHandler, EraseHandler func(idem *core.Module) Handler
+	OperationHandler, OwnOperationHandler, OperationsHandler, SettleHandler, EraseHandler,
+	RetryHandler, GiveUpHandler func(idem *core.Module) Handler
 
 	// What the framework has, or does in a way of its own. Each may be nil.
 

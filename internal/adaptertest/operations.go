@@ -22,8 +22,11 @@ func operations(t *testing.T, a Adapter) {
 	one := "/operations/" + param(a, "id")
 	operators := []core.IssuerRole{{Issuer: Issuer, Role: "operator"}}
 	idem := NewModule(t, core.Config{Store: store, OperatorRoles: operators, Routes: core.Routes{
-		"POST /v1/pay":               {Recovery: core.Park},
-		"POST /v1" + one + "/settle": {Recovery: core.Park, Roles: []string{"operator"}},
+		"POST /v1/pay":                {Recovery: core.Park},
+		"POST /v1" + one + "/settle":  {Recovery: core.Park, Roles: []string{"operator"}},
+		"POST /v1/refund":             {Recovery: core.Resume},
+		"POST /v1" + one + "/retry":   {Recovery: core.Park, Roles: []string{"operator"}},
+		"POST /v1" + one + "/give-up": {Recovery: core.Park, Roles: []string{"operator"}},
 	}})
 	var runs atomic.Int64
 	app := a.New()
@@ -33,6 +36,12 @@ func operations(t *testing.T, a Adapter) {
 	v1.Handle(http.MethodGet, "/operation", a.OwnOperationHandler(idem))
 	v1.Handle(http.MethodGet, one, a.OperationHandler(idem))
 	v1.Handle(http.MethodPost, one+"/settle", a.SettleHandler(idem))
+	v1.Handle(http.MethodPost, "/refund", a.Handler(func(c Context) error {
+		away := func(context.Context, core.DerivedKey) error { return errors.New("away") }
+		return core.CallDo(c.Request().Context(), "refund", away, core.Dedup(time.Hour))
+	}))
+	v1.Handle(http.MethodPost, one+"/retry", a.RetryHandler(idem))
+	v1.Handle(http.MethodPost, one+"/give-up", a.GiveUpHandler(idem))
 	require.NoError(t, app.Audit(idem))
 	client := Serve(t, app)
 	operator := Sign(t, ClaimsOf("operator-1", "operator"))
@@ -76,6 +85,19 @@ func operations(t *testing.T, a Adapter) {
 	require.Equal(t, http.StatusCreated, again.Status)
 	require.JSONEq(t, `{"id":"pay-1"}`, again.Body)
 	require.EqualValues(t, 1, runs.Load())
+
+	require.Equal(t, "unknown", client.Do(Call{Path: "/v1/refund", Key: "refund-1"}).Result())
+	ahead.Store(int64(4 * time.Minute))
+	half := client.Do(Call{Method: http.MethodGet, Path: "/v1/operations?state=half_done", Token: operator})
+	var listed []struct{ ID string }
+	require.NoError(t, json.Unmarshal([]byte(half.Body), &listed))
+	require.Len(t, listed, 1)
+	push := Call{Path: "/v1/operations/" + listed[0].ID + "/retry", Key: "retry-1", Body: `{"fence":1,"reason":"it is back"}`}
+	RequireProblem(t, http.StatusForbidden, "forbidden", client.Do(push))
+	push.Token = operator
+	require.Equal(t, http.StatusAccepted, client.RequireReplay(push).Status)
+	push.Path, push.Key = "/v1/operations/"+listed[0].ID+"/give-up", "give-up-1"
+	require.Contains(t, client.RequireReplay(push).Body, `"state":"unknown"`)
 }
 
 // An operator erases a customer's records: the answer is gone, and the key stays taken.

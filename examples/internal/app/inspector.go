@@ -33,6 +33,8 @@ func (a *App) newInspector() (http.Handler, error) {
 		SignIn:  signInPath,
 		SignOut: signInPath,
 		Settle:  "POST /v1/operations/:id/settle",
+		Retry:   "POST /v1/operations/:id/retry",
+		GiveUp:  "POST /v1/operations/:id/give-up",
 		Caller: func(r *http.Request) (authctx.Principal, error) {
 			cookie, err := r.Cookie(signInCookie)
 			if err != nil {
@@ -50,6 +52,7 @@ func inspectorRoutes() core.Routes {
 		"POST /idem/find":                  {Exempt: "looks an operation up; the key is in the body, so that no log has it"},
 		"POST /idem/operations/:id/answer": {Exempt: "shows an answer; reading it is logged"},
 		"POST /idem/operations/:id/settle": {Exempt: "runs POST /v1/operations/:id/settle, which is guarded, with the form's key"},
+		"POST /idem/operations/:id/push":   {Exempt: "runs POST /v1/operations/:id/retry or give-up, which are guarded"},
 		"POST /idem-sign-in":               {Exempt: "sets the cookie of the demo; moves no money"},
 	}
 }

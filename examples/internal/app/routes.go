@@ -16,12 +16,14 @@ func routes() core.Routes {
 	customer, seller, operator := shop.RoleCustomer, shop.RoleSeller, shop.RoleOperator
 	return core.Routes{
 		// Rows of our own database and nothing else.
-		"POST /v1/orders":                {Recovery: core.Rollback, Roles: []string{customer, seller}},
-		"POST /v1/orders/:id/cancel":     {Recovery: core.Rollback, Roles: []string{customer}},
-		"POST /v1/payments":              {Recovery: core.Rollback, Roles: []string{customer}},
-		"POST /v1/balance/charge":        {Recovery: core.Rollback, Roles: []string{customer}},
-		"POST /v1/balance/credit":        {Recovery: core.Rollback, Roles: []string{customer}},
-		"POST /v1/operations/:id/settle": {Recovery: core.Rollback, Roles: []string{operator}},
+		"POST /v1/orders":                 {Recovery: core.Rollback, Roles: []string{customer, seller}},
+		"POST /v1/orders/:id/cancel":      {Recovery: core.Rollback, Roles: []string{customer}},
+		"POST /v1/payments":               {Recovery: core.Rollback, Roles: []string{customer}},
+		"POST /v1/balance/charge":         {Recovery: core.Rollback, Roles: []string{customer}},
+		"POST /v1/balance/credit":         {Recovery: core.Rollback, Roles: []string{customer}},
+		"POST /v1/operations/:id/settle":  {Recovery: core.Rollback, Roles: []string{operator}},
+		"POST /v1/operations/:id/retry":   {Recovery: core.Rollback, Roles: []string{operator}},
+		"POST /v1/operations/:id/give-up": {Recovery: core.Rollback, Roles: []string{operator}},
 
 		// Steps: rows, a call to a provider that deduplicates by key, and rows again.
 		refunds: {Recovery: core.Resume, Roles: []string{customer, seller}},

@@ -1,6 +1,7 @@
 package smoketest
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -128,4 +129,38 @@ func abandonedRefund(a *app) {
 	require.Contains(a.t, repeat.Body, `"status":"refunded"`)
 	require.Len(a.t, a.ledger("provider"), 1)
 	require.Len(a.t, a.ledger("refund"), 1)
+}
+
+// pushedRefund has a refund whose provider never answers: an operator lets it be tried again, gives it up, and settles it.
+//
+// CONTRACT X-10, X-7
+func pushedRefund(a *app) {
+	var paid struct{ ID string }
+	a.post(customer, "/v1/payments", "pay", payment("10.00", "pm_ok")).Decode(a.t, &paid)
+	refund := post(a, customer, "/v1/payments/"+paid.ID+"/refunds", "refund", `{"amount":"4.00","method":"pm_stuck"}`)
+	require.Equal(a.t, http.StatusBadGateway, a.Do(a.t, refund).Status)
+	var list []struct {
+		ID    string
+		Fence int64
+	}
+	half := apptest.Request{Method: http.MethodGet, Path: "/v1/operations?state=half_done", Token: a.Tokens[operator]}
+	a.Until(a.t, &half, func(r apptest.Response) bool { r.Decode(a.t, &list); return len(list) == 1 })
+	path := "/v1/operations/" + list[0].ID
+	body := fmt.Sprintf(`{"fence":%d,"reason":"the provider is back"}`, list[0].Fence)
+	a.checkProblem(a.post(customer, path+"/retry", "not-mine", body), http.StatusForbidden, "forbidden")
+	a.checkProblem(a.post(operator, path+"/settle", "too-early", `{"outcome":"not_applied","reason":"r"}`), http.StatusConflict,
+		"not_settleable")
+	require.Equal(a.t, http.StatusAccepted, a.post(operator, path+"/retry", "retry", body).Status)
+	list = nil // Run goes on at once, in vain, with another fence
+	a.Until(a.t, &half, func(r apptest.Response) bool {
+		r.Decode(a.t, &list)
+		return len(list) == 1 && list[0].Fence > 1
+	})
+	body = fmt.Sprintf(`{"fence":%d,"reason":"the provider has closed the account"}`, list[0].Fence)
+	require.Equal(a.t, http.StatusOK, a.post(operator, path+"/give-up", "give-up", body).Status)
+	a.checkProblem(a.Do(a.t, refund), http.StatusConflict, "outcome_unknown")
+	settled := a.settle(list[0].ID, "settle",
+		`{"outcome":"applied","answer":{"status":"refunded"},"reason":"the ledger has it"}`)
+	require.Contains(a.t, settled.Body, `"state":"completed"`)
+	require.Len(a.t, a.ledger("provider"), 1)
 }

@@ -1,0 +1,106 @@
+package inspect
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/auth19/idem/core/store"
+)
+
+// pushPage is the form by which a half-done operation is tried again now, or given up.
+type pushPage struct {
+	Record        store.Record
+	Mark          mark
+	Ahead         string // what becomes of it if nobody does anything
+	Form          settlement
+	Retry, GiveUp bool // what the operator may do
+	Problem       string
+}
+
+// pushes reports whether the pages have something to do with half-done operations for this operator.
+func (v *visit) pushes() bool { return v.retry.allows(v.principal) || v.giveUp.allows(v.principal) }
+
+func (v *visit) pushForm() error {
+	return v.showPush(http.StatusOK, settlement{Key: newKey(), Who: v.operator.Name()}, "")
+}
+
+func (v *visit) showPush(status int, form settlement, problem string) error {
+	if !v.pushes() {
+		return v.fail(http.StatusForbidden, "You may look, and not push", "To try an operation again or give it up, the login "+
+			"needs one of the roles "+strings.Join(slices.Concat(v.retry.roles, v.giveUp.roles), ", ")+". Nothing was changed.")
+	}
+	id, err := store.ParseID(v.r.PathValue("id"))
+	if err != nil {
+		return store.ErrNotFound
+	}
+	life, err := v.operator.Life(v.r.Context(), id)
+	if err != nil {
+		return err
+	}
+	rec := life.Record
+	if !rec.HalfDone() {
+		page := failure{Status: http.StatusConflict, Heading: "It is not half-done",
+			Operation: v.Prefix + "operations/" + id.String(), Text: "The operation is " +
+				markOf(rec).Word + ". Only one that nobody runs can be tried again, or given up. " + problem}
+		if form.Why != "" {
+			page.Quotes = []quote{{"What you wrote, which was not kept", form.Why}}
+		}
+		return v.failAbout(page)
+	}
+	if form.Fence == "" {
+		form.Fence = strconv.FormatInt(rec.Fence, 10)
+	}
+	title := "Push " + short(id)
+	if problem != "" {
+		title = "Nothing was changed: " + title
+	}
+	return v.show(status, "push", title, "operations", pushPage{Record: rec, Mark: markOf(rec),
+		Ahead: ahead(rec, v.Module.Outlook(rec)), Form: form, Problem: problem,
+		Retry: v.retry.allows(v.principal), GiveUp: v.giveUp.allows(v.principal)})
+}
+
+// push sends the form through the guarded command of the API.
+func (v *visit) push() error {
+	id, err := store.ParseID(v.r.PathValue("id"))
+	if err != nil {
+		return store.ErrNotFound
+	}
+	if v.r.ParseForm() != nil {
+		return v.fail(http.StatusBadRequest, "The form could not be read", "Nothing was changed. Open it again.")
+	}
+	get := v.r.PostForm.Get
+	form := settlement{Key: get("key"), Who: get("who"), Fence: get("fence"), Outcome: get("outcome"),
+		Why: strings.TrimSpace(get("why"))}
+	route, serve := v.retry, v.Module.ServeRetry
+	if form.Outcome == "give_up" {
+		route, serve = v.giveUp, v.Module.ServeGiveUp
+	}
+	fence, err := strconv.ParseInt(form.Fence, 10, 64)
+	switch {
+	case form.Who != v.operator.Name():
+		form.Key, form.Who = newKey(), v.operator.Name()
+		return v.showPush(http.StatusConflict, form, "Nothing was changed: the form was opened under another login.")
+	case err != nil || form.Key == "" || form.Outcome != "give_up" && form.Outcome != "retry":
+		form.Fence = ""
+		return v.showPush(http.StatusBadRequest, form, "The form is not whole. Choose what is to be done.")
+	case form.Why == "":
+		return v.showPush(http.StatusBadRequest, form, "Say why. It is kept for good.")
+	case !route.allows(v.principal):
+		return v.showPush(http.StatusForbidden, form, "Your login has no role for this. Nothing was changed.")
+	}
+	body, err := json.Marshal(map[string]any{"fence": fence, "reason": form.Why})
+	if err != nil {
+		return err
+	}
+	out, err := v.command(v.r.Context(), route, id, form.Key, body, serve)
+	switch {
+	case err != nil:
+		return err
+	case out.status == http.StatusOK, out.status == http.StatusAccepted:
+		return v.redirect("operations/" + id.String())
+	}
+	return v.showPush(out.status, form, out.problem())
+}

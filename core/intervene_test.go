@@ -1,0 +1,88 @@
+package core_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/store"
+)
+
+// push sends an operator's word on an operation.
+func (a *app) push(serve func(*http.Request, core.Principal, string) *core.Reply, body string) *httptest.ResponseRecorder {
+	a.t.Helper()
+	return written(a.t, serve(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), operator, idOf("k-1")))
+}
+
+// An operator knows that the provider is back: the operation does not wait for its pause, and Run goes on at once.
+//
+// CONTRACT X-10
+func TestAnOperatorTriesAgainNow(t *testing.T) {
+	inBubble(t, "within a pause", func(t *testing.T) {
+		st := memstore.New()
+		a := outage(t, st, 2*time.Hour)
+		stop := a.start()
+		defer stop()
+		a.post("k-1", `{}`)
+		time.Sleep(2*time.Hour + time.Second)
+		rec := find(t, st, "k-1")
+		require.True(t, rec.HalfDone())
+		require.Greater(t, rec.NextAttempt(store.DefaultPause).Sub(rec.Now), time.Second)
+		for _, body := range []string{``, `{}`, `{"fence":1}`, `{"fence":1,"reason":" "}`, `{"fence":1,"reason":"r","x":1}`} {
+			requireProblem(t, a.push(a.module.ServeRetry, body), http.StatusBadRequest, core.CodeBadRequest)
+		}
+		requireProblem(t, a.push(a.module.ServeRetry, `{"fence":1,"reason":"r"}`), http.StatusConflict, core.CodeNotSettleable)
+		now := time.Now()
+		w := a.push(a.module.ServeRetry, `{"fence":`+strconv.FormatInt(rec.Fence, 10)+`,"reason":"the provider is back"}`)
+		require.Equal(t, http.StatusAccepted, w.Code, w.Body)
+		require.Contains(t, w.Body.String(), `"state":"half_done"`)
+		time.Sleep(time.Second)
+		require.Equal(t, store.Completed, find(t, st, "k-1").State(), "Run was woken")
+		require.Less(t, time.Since(now), 2*time.Second)
+		told := a.of(core.EventRetried)
+		require.Len(t, told, 1)
+		require.Equal(t, "the provider is back", told[0].Why)
+		history := st.Settlements(core.Scoping{}.RecordID(alice, "k-1"))
+		require.Len(t, history, 1)
+		require.Equal(t, history[0].Before.Ticket, history[0].After.Ticket)
+	})
+	inBubble(t, "it does not lift ResumeFor", func(t *testing.T) {
+		st := memstore.New()
+		a := outage(t, st, 48*time.Hour)
+		a.post("k-1", `{}`)
+		time.Sleep(core.DefaultResumeFor)
+		require.Equal(t, http.StatusAccepted, a.push(a.module.ServeRetry, `{"fence":1,"reason":"r"}`).Code)
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+	})
+}
+
+// What is given up is parked, and can be settled; beside a newer fence it is refused.
+//
+// CONTRACT X-10, X-2, X-7
+func TestAnOperatorGivesUp(t *testing.T) {
+	inBubble(t, "a half-done operation", func(t *testing.T) {
+		st := memstore.New()
+		a := outage(t, st, 48*time.Hour)
+		a.post("k-1", `{}`)
+		requireProblem(t, a.push(a.module.ServeGiveUp, `{"fence":1,"reason":"r"}`), http.StatusConflict, core.CodeNotSettleable)
+		time.Sleep(store.DefaultDeadline)
+		a.post("k-1", `{}`)
+		time.Sleep(store.DefaultDeadline)
+		requireProblem(t, a.push(a.module.ServeGiveUp, `{"fence":1,"reason":"r"}`), http.StatusConflict, core.CodeNotSettleable)
+		w := a.push(a.module.ServeGiveUp, `{"fence":2,"reason":"the provider has closed the account"}`)
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Contains(t, w.Body.String(), `"state":"unknown"`)
+		require.Len(t, a.of(core.EventGivenUp), 1)
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+		require.Equal(t, http.StatusOK, a.serveSettle(operator, idOf("k-1"), `{"outcome":"not_applied","reason":"r","fence":2}`).Code)
+	})
+	requireProblem(t, written(t, newOpsApp(t, core.Config{}, nil).module.ServeGiveUp(httptest.NewRequest(http.MethodPost, "/",
+		strings.NewReader(`{"fence":1,"reason":"r"}`)), alice, idOf("k-1"))), http.StatusForbidden, core.CodeForbidden)
+}
