@@ -558,6 +558,31 @@ func TestEndedSegmentIsUnknown(t *testing.T) {
 	})
 }
 
+// The result of a call that has finished stays, although nobody goes on with the operation: whoever settles it has to know.
+//
+// CONTRACT
+func TestEndedSegmentKeepsResults(t *testing.T) {
+	smuggling(t, func(t *testing.T, db *gorm.DB) {
+		st := newStore(t, db)
+		a := newStepApp(t, st)
+		var operation core.ID
+		w := a.post(func(ctx context.Context) error {
+			operation, _ = core.Operation(ctx)
+			charge := func(context.Context, core.DerivedKey) error { return nil }
+			return errors.Join(core.CallDo(ctx, "charge", charge, core.Dedup(time.Hour)),
+				gormstore.StepDo(ctx, "book", func(tx *gorm.DB) error { return smuggle(tx, "COMMIT") }))
+		})
+		require.Equal(t, http.StatusConflict, w.Code, w.Body)
+		require.Contains(t, w.Body.String(), core.CodeOutcomeUnknown)
+		steps := try(st.Steps(t.Context(), operation)).ok(t)
+		require.Len(t, steps, 1)
+		require.True(t, steps[0].Finished)
+		advance(t, db, 2*deadline)
+		_, err := a.module.Settle(t.Context(), operation, core.Decision{Who: "olga", Why: "no payment was found"})
+		require.ErrorIs(t, err, store.ErrStepsFinished)
+	})
+}
+
 // A handler has rolled back, and written rows on its own. Meanwhile another attempt has the key. If that one gives up, the key
 // would be free, and the rows would be written again: so the first attempt does not end before it has parked the operation.
 //

@@ -333,7 +333,11 @@ func (e *segment) record(t *txn.Tx) (name txn.Statement, row, args []any, err er
 		return sealAnswer, row, append(append(ownedBy(a.ticket()), answer...), t.Mark.Args()...), nil
 	}
 	args = append(append(ownedBy(a.ticket()), c.Lease.Microseconds()), window...)
-	return sealRunning, row, append(args, t.Mark.Args()...), nil
+	state := store.Running
+	if e.seal.Alone && e.seal.Start == nil { // results of calls, which whoever settles the operation has to know
+		state = store.Unknown
+	}
+	return sealRunning, row, append(append(args, t.Mark.Args()...), int64(state)), nil
 }
 
 // overArgs are the last ones of recordOver.

@@ -151,6 +151,7 @@ func (t *attempt) write(e *entry, s store.Seal, undone bool, now time.Time) erro
 		if err := t.store.record(e, *s.Answer, now); err != nil {
 			return err
 		}
+	case e.Stored == store.Unknown && s.Alone && s.Start == nil: // results of calls
 	case e.Stored != store.Running:
 		return store.ErrStale
 	case !s.Window.Has(now):

@@ -59,11 +59,12 @@ type Attempt interface {
 	// and the store's clock is outside of s.Window; nothing was written (T-5). A first segment that was not sealed ends the
 	// attempt, and leaves the key free; but an answer may still be sealed Alone after ErrAborted.
 	//
-	// It works after the lease has expired, and an answer may be sealed in state Unknown. An answer that is sealed again
-	// with the same ticket is nil, and keeps the first one. A step that is finished again keeps its first result, and one
-	// that is started again its fence and its start. A start of a step that has finished is ErrStale, and so is a step whose
-	// Fence in the Seal is 0, and which another attempt has started or finished. Lease, creation and deadline of the
-	// record are those of the statement that writes them.
+	// It works after the lease has expired. In state Unknown an answer may be sealed, and the results of calls Alone:
+	// whoever settles the operation has to know them. An answer that is sealed again with the same ticket is nil, and keeps
+	// the first one. A step that is finished again keeps its first result, and one that is started again its fence and its
+	// start. A start of a step that has finished is ErrStale, and so is a step whose Fence in the Seal is 0, and which another
+	// attempt has started or finished. Lease, creation and deadline of the record are those of the statement that
+	// writes them.
 	Seal(ctx context.Context, s Seal) (now time.Time, err error)
 
 	// Rollback undoes the open segment. If nothing was sealed, the attempt is over, and the key is free: Step and Seal return

@@ -854,7 +854,7 @@ WITH c AS MATERIALIZED (
 	UPDATE public.idempotency_record AS r
 	SET lease_until = least(c.now + $4::bigint, r.deadline_at)
 	FROM c
-	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1 AND c.ours AND c.durably AND c.trusted
+	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, $10::integer) AND c.ours AND c.durably AND c.trusted
 	RETURNING r.id
 )
 SELECT CAST(CASE WHEN NOT c.ours THEN 'not ours' WHEN NOT c.trusted THEN '9999999999' ELSE '1' END AS integer)

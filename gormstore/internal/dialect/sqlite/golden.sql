@@ -584,7 +584,7 @@ RETURNING 1, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
 -- name: sealRunning
 UPDATE main.idempotency_record AS r SET lease_until = CASE WHEN c.now BETWEEN ?5 AND ?6 THEN min(c.now + ?4, r.deadline_at) END
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
-WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1
+WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, ?7)
 RETURNING 1, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
 
 -- name: setting

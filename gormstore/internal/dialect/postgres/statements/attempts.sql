@@ -144,7 +144,7 @@ SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1 AND r.owner = $2 AN
 
 -- name: sealRunning
 -- Renews the lease with a segment of a Resume attempt, and proves that the attempt owns its record. It fails as recordRunning
--- does. $4 lease, $5 and $6 the clock's window, $7 to $9 the transaction that was begun.
+-- does. $4 lease, $5 and $6 the clock's window, $7 to $9 the transaction that was begun, $10 the other state of it.
 WITH c AS MATERIALIZED (
 	SELECT n.now, pg_catalog.pg_backend_pid() = $7::integer AND :transaction_now = $8::bigint AS ours,
 		n.now BETWEEN $5::bigint
@@ -156,7 +156,7 @@ WITH c AS MATERIALIZED (
 	UPDATE :"schema".idempotency_record AS r
 	SET lease_until = least(c.now + $4::bigint, r.deadline_at)
 	FROM c
-	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1 AND c.ours AND c.durably AND c.trusted
+	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, $10::integer) AND c.ours AND c.durably AND c.trusted
 	RETURNING r.id
 )
 SELECT CAST(CASE WHEN NOT c.ours THEN 'not ours' WHEN NOT c.trusted THEN '9999999999' ELSE '1' END AS integer)

@@ -71,7 +71,7 @@ SELECT 1 FROM main.idempotency_record r WHERE r.id = ?1 AND r.owner = ?2 AND r.f
 -- name: sealRunning
 UPDATE main.idempotency_record AS r SET lease_until = CASE WHEN c.now BETWEEN ?5 AND ?6 THEN min(c.now + ?4, r.deadline_at) END
 FROM (SELECT :now AS now) c
-WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1
+WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, ?7)
 RETURNING 1, :now;
 
 -- name: sealAnswer
