@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -13,19 +12,12 @@ import (
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
-// claimArgs are $1 to $18 of claimKey and takeOver.
+// claimArgs are $1 to $17 of claimKey and takeOver.
 func claimArgs(c store.Claim) []any {
 	return append(make([]any, 0, 23), // with room for the arguments of the longest statement
 		c.ID[:], c.Scope[:], c.Owner[:], int64(c.Recovery), c.Method, c.Route, int64(c.Hash.Version), c.Hash.Sum[:],
 		c.Lease.Microseconds(), c.Deadline.Microseconds(), c.Realm[:], txn.Micros(c.Window.From),
-		txn.Micros(c.Key.Valid.From), latestOf(c), floorName(c), txn.Micros(c.Key.Made), c.Key.Timed, sweepAfter(c))
-}
-
-// sweepAfter is the number of seconds after the claim when a sweep looks at a record that was completed in time. With
-// NULL, the record is listed as open from its claim on, so that it can be counted.
-func sweepAfter(c store.Claim) sql.NullInt32 {
-	seconds := (c.Deadline + c.Retention + time.Second - 1) / time.Second
-	return sql.NullInt32{Int32: int32(min(seconds, math.MaxInt32)), Valid: !c.Counted} //nolint:gosec // never below 0
+		txn.Micros(c.Key.Valid.From), latestOf(c), floorName(c), txn.Micros(c.Key.Made), c.Key.Timed)
 }
 
 // wonRecord is the record that a claim has just made.

@@ -75,25 +75,24 @@ func (s *Store) importArgs(rec store.Record) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, from := sweepImported(rec)
 	at := func(t time.Time) sql.NullInt64 { return sql.NullInt64{Int64: txn.Micros(t), Valid: !t.IsZero()} }
 	args := []any{rec.ID[:], rec.Scope[:], rec.Owner[:], rec.Fence, int64(rec.Stored), int64(rec.Recovery), rec.Method,
 		rec.Route, int64(rec.Hash.Version), rec.Hash.Sum[:], at(rec.CreatedAt), at(rec.LeaseUntil), at(rec.Deadline),
 		at(rec.ExpiresAt), at(rec.PurgeAt), int64(rec.Answer.Status), rec.Answer.Partial, headers, rec.Answer.Body,
-		rec.Realm[:], rec.Timed, after, at(from)}
+		rec.Realm[:], rec.Timed, at(dueAt(rec))}
 	if s.db.Dialect == txn.Postgres {
 		args = append(args, txn.LockKey(rec.ID))
 	}
 	return args, nil
 }
 
-// sweepImported are sweep_after and sweep_from of an imported record: what it needs is known.
-func sweepImported(rec store.Record) (after sql.NullInt32, from time.Time) {
+// dueAt is when a sweep looks at an imported record; the zero time for an open one.
+func dueAt(rec store.Record) time.Time {
 	switch rec.Stored {
 	case store.Completed:
-		return sql.NullInt32{Valid: true}, rec.ExpiresAt
+		return rec.ExpiresAt
 	case store.Expired, store.Free:
-		return sql.NullInt32{Valid: true}, rec.PurgeAt
+		return rec.PurgeAt
 	}
-	return sql.NullInt32{}, rec.CreatedAt
+	return time.Time{}
 }

@@ -145,7 +145,7 @@ func TestStepsAreForgottenBehindTheirRecord(t *testing.T) {
 	require.NoError(t, err)
 
 	sweep := st.db.Gorm.Begin()
-	require.NoError(t, sweep.Exec("UPDATE idempotency_record SET sweep_from = sweep_from").Error)
+	require.NoError(t, sweep.Exec("UPDATE idempotency_record SET due_at = due_at").Error)
 	sealed := make(chan error, 1)
 	go func() {
 		_, err := next.Seal(t.Context(), store.Seal{Answer: &done})

@@ -17,14 +17,14 @@ import (
 )
 
 const manyRecords = `INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route,
-	hash_version, command_hash, created_at, lease_until, deadline_at, expires_at, sweep_from, sweep_after)
+	hash_version, command_hash, created_at, lease_until, deadline_at, expires_at, due_at)
 SELECT sha256(i::text::bytea), sha256('scope'), substr(sha256((i % 50)::text::bytea), 1, 24), sha256('owner'), 1,
 	CASE WHEN i % OPEN = 0 THEN 3 ELSE 2 END, 3, 'POST', '/v1/payments', 1, sha256('command'), now - i * 1000000::bigint,
-	now, now, now, now - i * 1000000::bigint, CASE WHEN i % OPEN <> 0 THEN 259260 END
+	now, now, now, CASE WHEN i % OPEN <> 0 THEN now + (259200 - i) * 1000000::bigint END
 FROM generate_series(1, 20000) i, (SELECT (extract(epoch FROM now()) * 1000000)::bigint AS now) c`
 
-// A page of the operations that an operator may see is read from the indexes, and not from the table: from that of the open
-// records in its order, so that it ends with the page, and from the end of that of the sweep.
+// A page of the operations that an operator may see is read from the index of the open records in its order, and not from the
+// table, so that it ends with the page.
 //
 // CONTRACT S-5
 func TestListUsesItsIndex(t *testing.T) {
@@ -38,12 +38,10 @@ func TestListUsesItsIndex(t *testing.T) {
 			for _, after := range []string{"0, ''", microsAgo("15000 s") + ", sha256('x')"} {
 				var plan []string
 				require.NoError(t, one.Raw("EXPLAIN EXECUTE list (50, substr(sha256('7'), 1, 24), substr(sha256('7'), 1, 24), "+
-					microsAgo("1 s")+", true, false, false, '', '', 0, "+endOfTime+", "+after+")").
+					"true, false, false, '', '', 0, "+endOfTime+", "+after+")").
 					Scan(&plan).Error)
 				joined := strings.Join(plan, "\n")
 				require.Regexp(t, `Limit [^\n]*\n +->  Index Scan using idempotency_record_open on `, joined, "no more than the page is read")
-				require.Contains(t, joined, "using idempotency_record_sweep ", joined)
-				require.Contains(t, joined, "Index Cond: ((sweep_after = class.after) AND (sweep_from > ", joined)
 				require.NotContains(t, joined, "Seq Scan", joined)
 				if cached == "force_custom_plan" { // the cheaper one, and so the one that is taken
 					require.NotContains(t, joined, "JIT", "a look at a few records that the planner takes for many")
@@ -54,8 +52,7 @@ func TestListUsesItsIndex(t *testing.T) {
 	}))
 }
 
-// However much work the planner expects, few records are read, and nothing is compiled for it. The patrol comes by every ten
-// seconds: compiling its plan would take a second of a processor each time.
+// However much work the planner expects, few records are read, and nothing is compiled for it.
 func TestNothingIsCompiled(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Own(t, "shared_preload_libraries=pg_stat_statements", "jit=on", "jit_above_cost=0").URL()
@@ -69,10 +66,10 @@ func TestNothingIsCompiled(t *testing.T) {
 	st := newStore(t, db)
 	require.NoError(t, err2(st.List(t.Context(), store.Query{Unknown: true, Limit: 50})))
 	require.NoError(t, err2(st.Sweep(t.Context(), 50, store.Window{})))
-	for what, like := range map[string]string{"list": "%(r.created_at, r.id) >%", "patrol": "%SKIP LOCKED%listed AS%"} {
+	for what, like := range map[string]string{"list": "%(r.created_at, r.id) >%"} {
 		var read struct{ Calls, Compiled int }
 		require.NoError(t, db.Raw(`SELECT sum(calls) AS calls, sum(jit_functions) AS compiled FROM pg_stat_statements
-WHERE query LIKE '%class (after)%' AND query LIKE ? AND query NOT LIKE '%pg_stat_statements%'`, like).Scan(&read).Error)
+WHERE query LIKE ? AND query NOT LIKE '%pg_stat_statements%'`, like).Scan(&read).Error)
 		require.Equal(t, 1, read.Calls, what)
 		require.Zero(t, read.Compiled, what)
 	}
@@ -81,7 +78,7 @@ WHERE query LIKE '%class (after)%' AND query LIKE ? AND query NOT LIKE '%pg_stat
 // What metrics ask for again and again is read from the index of the open operations, however large the table is.
 func TestSurveyUsesItsIndex(t *testing.T) {
 	db := parallelPostgres(t)
-	for _, plan := range plansOf(t, db, "count", countArgs(endOfTime)) {
+	for _, plan := range plansOf(t, db, "count", countArgs) {
 		require.Contains(t, plan, "idempotency_record_open", plan)
 	}
 	st := try(gormstore.New(db)).ok(t)
@@ -91,19 +88,8 @@ func TestSurveyUsesItsIndex(t *testing.T) {
 	require.WithinDuration(t, time.Now().Add(-20_000*time.Second), read[0].Oldest, time.Hour)
 }
 
-// What the overview of operators counts is read from the indexes, too.
-func TestCountUsesItsIndex(t *testing.T) {
-	db := parallelPostgres(t)
-	for _, plan := range plansOf(t, db, "count", countArgs(microsAgo("1 s"))) {
-		require.Contains(t, plan, "idempotency_record_open", plan)
-		require.Regexp(t, `Index Cond: \(\(sweep_after = class(_1)?\.after\) AND \(sweep_from > `, plan)
-	}
-}
-
 // countArgs are the arguments of the statement count for all that needs somebody.
-func countArgs(passed string) string {
-	return `20000, '', '\xff', ` + passed + ", true, false, true, '', '', 0, " + endOfTime
-}
+const countArgs = `20000, '', '\xff', ` + "true, false, true, '', '', 0, " + endOfTime
 
 // statementText is a statement on the tables of the search path.
 func statementText(t *testing.T, dialect, name string) string {
@@ -157,18 +143,14 @@ func sqlitePlan(t *testing.T, db *gorm.DB, name string, args ...any) string {
 }
 
 // On SQLite the list of operators is read from the index of the open operations, in its order, from the place of the page before
-// on: nothing is sorted, and no table is scanned. Beside it there are those that no sweep has put into that index yet. They
-// are few, they come from the index of the sweep, and they alone are sorted.
+// on: nothing is sorted, and no table is scanned.
 func TestListUsesItsIndexOnSQLite(t *testing.T) {
 	t.Parallel()
 	db := freshSQLite(t)(t)
 	empty := []byte{}
-	plan := sqlitePlan(t, db, "list", 50, empty, []byte{0xff}, 0, true, false, true, "", empty, 0, 0, 0, empty)
-	open, late, found := strings.Cut(plan, "    RIGHT\n")
-	require.True(t, found, plan)
-	require.Contains(t, open, "MERGE (UNION ALL)\n    LEFT\n      SEARCH r USING INDEX idempotency_record_open ((created_at,id)>(?,?)", plan)
-	require.NotContains(t, open, "TEMP B-TREE", plan)
-	require.Contains(t, late, "SEARCH r USING INDEX idempotency_record_sweep (sweep_after=? AND sweep_from>?)", plan)
+	plan := sqlitePlan(t, db, "list", 50, empty, []byte{0xff}, true, false, true, "", empty, 0, 0, 0, empty)
+	require.Contains(t, plan, "SEARCH r USING INDEX idempotency_record_open ((created_at,id)>(?,?)", plan)
+	require.NotContains(t, plan, "TEMP B-TREE", plan)
 	scansNoTable(t, plan)
 }
 
@@ -176,9 +158,8 @@ func TestListUsesItsIndexOnSQLite(t *testing.T) {
 // order of their index, and not sorted.
 func TestCountUsesItsIndexOnSQLite(t *testing.T) {
 	t.Parallel()
-	plan := sqlitePlan(t, freshSQLite(t)(t), "count", 20_000, []byte{}, []byte{0xff}, 0, true, false, true, "", []byte{}, 0, int64(math.MaxInt64))
-	require.Regexp(t, `MERGE \(UNION ALL\)\n\s+LEFT\n\s+S(CAN|EARCH) r USING INDEX idempotency_record_open `, plan)
-	require.Contains(t, plan, "SEARCH r USING INDEX idempotency_record_sweep (sweep_after=? AND sweep_from>?)", plan)
+	plan := sqlitePlan(t, freshSQLite(t)(t), "count", 20_000, []byte{}, []byte{0xff}, true, false, true, "", []byte{}, 0, int64(math.MaxInt64))
+	require.Regexp(t, `S(CAN|EARCH) r USING INDEX idempotency_record_open `, plan)
 	scansNoTable(t, plan)
 }
 
@@ -189,7 +170,7 @@ func scansNoTable(t *testing.T, plan string) {
 	for line := range strings.Lines(plan) {
 		scanned, scans := strings.CutPrefix(strings.TrimSpace(line), "SCAN ")
 		switch {
-		case !scans, scanned == "c", scanned == "class", scanned == "r", scanned == "o", scanned == "CONSTANT ROW":
+		case !scans, scanned == "c", scanned == "r", scanned == "o", scanned == "CONSTANT ROW":
 		default:
 			require.Contains(t, scanned, "USING INDEX idempotency_record_open", plan)
 		}
@@ -204,13 +185,13 @@ func TestPagesUseTheirIndexes(t *testing.T) {
 	require.Contains(t, plan, "SCAN s USING INDEX idempotency_settlement_lately", plan)
 	require.NotContains(t, plan, "TEMP B-TREE", plan)
 	plan = sqlitePlan(t, sqlite, "lastAnswered", []byte{}, "POST /v1/payments")
-	require.Contains(t, plan, "SEARCH r USING INDEX idempotency_record_sweep (sweep_after=?)", plan)
+	require.Contains(t, plan, "SEARCH l USING INDEX idempotency_record_due (due_at>? AND due_at<?)", plan)
 	plan = sqlitePlan(t, sqlite, "near", make([]byte, 32), make([]byte, 32), []byte{}, []byte{}, 50)
 	require.Contains(t, plan, "sqlite_autoindex_idempotency_record_1 (id>? AND id<?)", plan)
 
 	db := freshPostgres("", false)(t)(t)
 	for _, plan := range plansOf(t, db, "lastAnswered", "'', 'POST /v1/payments'") {
-		require.Contains(t, plan, "Index Scan Backward using idempotency_record_sweep", plan)
+		require.Contains(t, plan, "Index Scan Backward using idempotency_record_due", plan)
 	}
 	require.NoError(t, db.Exec(`INSERT INTO idempotency_settlement
 SELECT id, created_at, 'olga', 'why', '', 1, 3, 2, 2, 201 FROM idempotency_record`).Error)
@@ -240,7 +221,7 @@ func TestSurveyIsOneStatement(t *testing.T) {
 		read()
 		requireSurveyed(t, st, rows)
 		requireStatements(t, read(), "begin isolation level read committed",
-			"SELECT pg_catalog.set_config('jit', 'off', true)", "WITH RECURSIVE class (after)", "rollback")
+			"SELECT pg_catalog.set_config('jit', 'off', true)", "SELECT CAST(pg_catalog.date_part", "rollback")
 	}
 }
 
@@ -254,7 +235,7 @@ func TestSurveyUsesItsIndexOnSQLite(t *testing.T) {
 			fill(t, db)
 			require.NoError(t, db.Exec("ANALYZE").Error)
 		}
-		plan := sqlitePlan(t, db, "count", 10_000, []byte{}, []byte{0xff}, int64(math.MaxInt64), true, false, true, "", []byte{}, 0, int64(math.MaxInt64))
+		plan := sqlitePlan(t, db, "count", 10_000, []byte{}, []byte{0xff}, true, false, true, "", []byte{}, 0, int64(math.MaxInt64))
 		require.Contains(t, plan, "SEARCH r USING INDEX idempotency_record_open ", plan)
 		require.NotContains(t, plan, "USE TEMP B-TREE FOR ORDER BY\n    ", plan)
 		requireSurveyed(t, st, rows)
@@ -275,10 +256,10 @@ func fill(t *testing.T, db *gorm.DB) {
 const manyOnSQLite = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000),
 	c AS MATERIALIZED (SELECT unixepoch() * 1000000 AS now)
 INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route, hash_version, command_hash,
-	created_at, lease_until, deadline_at, expires_at, sweep_from, sweep_after)
+	created_at, lease_until, deadline_at, expires_at, due_at)
 SELECT randomblob(32), randomblob(32), randomblob(24), randomblob(32), 1, CASE WHEN i % 100 = 0 THEN 3 ELSE 2 END, 3, 'POST',
-	'/v1/payments', 1, randomblob(32), now - i * 1000000, now, now, now, now - i * 1000000,
-	CASE WHEN i % 100 <> 0 THEN 259260 END FROM n, c`
+	'/v1/payments', 1, randomblob(32), now - i * 1000000, now, now, now,
+	CASE WHEN i % 100 <> 0 THEN now + (259200 - i) * 1000000 END FROM n, c`
 
 const endOfTime = "253370764800000000" // 9999-01-01, in microseconds
 

@@ -67,7 +67,7 @@ func realms(within []byte) (first, last []byte) {
 	return f[:], l[:]
 }
 
-// List implements [store.Operations]. It reads a page and no more from the indexes of open records: see patrol.go.
+// List implements [store.Operations]. It reads a page and no more from the index of open records.
 func (s *Store) List(ctx context.Context, query store.Query) (recs []store.Record, err error) {
 	name, first := txn.List, query.From
 	if query.Newest {
@@ -78,10 +78,6 @@ func (s *Store) List(ctx context.Context, query store.Query) (recs []store.Recor
 		after.CreatedAt = first
 	}
 	err = s.reading(ctx, func(q txn.Querier) error {
-		selected, err := s.selected(ctx, q, query)
-		if err != nil {
-			return err
-		}
 		recs = nil
 		return s.db.Each(ctx, q, name, func(scan func(...any) error) error {
 			var now pgtype.Int8
@@ -92,21 +88,13 @@ func (s *Store) List(ctx context.Context, query store.Query) (recs []store.Recor
 			rec, err := row.record(txn.Time(now))
 			recs = append(recs, rec)
 			return err
-		}, append(selected, txn.Micros(after.CreatedAt), after.ID[:])...)
+		}, append(selected(query), txn.Micros(after.CreatedAt), after.ID[:])...)
 	})
 	return recs, err
 }
 
 // selected are the parameters by which list and count select records.
-func (s *Store) selected(ctx context.Context, q txn.Querier, query store.Query) ([]any, error) {
-	passed := int64(math.MaxInt64)
-	if !query.Swept {
-		beat, err := s.readBeat(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		passed = beat.passed
-	}
+func selected(query store.Query) []any {
 	route, scope := "", []byte{} // any
 	if query.Route != "" {
 		route = query.Method + " " + query.Route
@@ -115,8 +103,8 @@ func (s *Store) selected(ctx context.Context, q txn.Querier, query store.Query) 
 		scope = query.Scope[:]
 	}
 	_, last := realms(query.Within)
-	return []any{query.Limit, notNull(query.Within), last, passed, query.Unknown, query.Resumable, query.HalfDone, route,
-		scope, txn.Micros(query.From), txn.Micros(untilOf(query))}, nil
+	return []any{query.Limit, notNull(query.Within), last, query.Unknown, query.Resumable, query.HalfDone, route,
+		scope, txn.Micros(query.From), txn.Micros(untilOf(query))}
 }
 
 // untilOf is the end of the time of a query.
@@ -155,13 +143,9 @@ func (s *Store) CountOpen(ctx context.Context, scope store.Scope, limit int) (n 
 	return n, err
 }
 
-// Count implements [store.Operations]. It reads entries of the indexes by which List finds records.
+// Count implements [store.Operations]. It reads entries of the index by which List finds records.
 func (s *Store) Count(ctx context.Context, query store.Query) (counts []store.Count, err error) {
 	err = s.reading(ctx, func(q txn.Querier) error {
-		selected, err := s.selected(ctx, q, query)
-		if err != nil {
-			return err
-		}
 		counts = nil
 		return s.db.Each(ctx, q, count, func(scan func(...any) error) error {
 			var c store.Count
@@ -171,7 +155,7 @@ func (s *Store) Count(ctx context.Context, query store.Query) (counts []store.Co
 			c.HalfDone, c.Oldest, c.Now = bool(halfDone), time.UnixMicro(oldest), time.UnixMicro(now)
 			counts = append(counts, c)
 			return err
-		}, selected...)
+		}, selected(query)...)
 	})
 	return counts, err
 }
@@ -179,10 +163,6 @@ func (s *Store) Count(ctx context.Context, query store.Query) (counts []store.Co
 // OpenSteps implements [store.Operations].
 func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps []store.OpenStep, err error) {
 	err = s.reading(ctx, func(q txn.Querier) error {
-		beat, err := s.readBeat(ctx, q)
-		if err != nil {
-			return err
-		}
 		steps = nil
 		return s.db.Each(ctx, q, openSteps, func(scan func(...any) error) error {
 			var id []byte
@@ -193,7 +173,7 @@ func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps 
 			step.ID = store.ID(id)
 			steps = append(steps, step)
 			return nil
-		}, limit, notNull(within), beat.passed)
+		}, limit, notNull(within))
 	})
 	return steps, err
 }

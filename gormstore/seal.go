@@ -328,7 +328,7 @@ func (e *segment) record(t *txn.Tx) (name txn.Statement, row, args []any, err er
 		return recordOver, nil, append(args, e.overArgs(t)...), nil
 	case e.isFirst():
 		args = append(append(a.recordArgs(), c.Lease.Microseconds(), c.Deadline.Microseconds()), window...)
-		return recordRunning, row, append(append(args, a.seen, sweepAfter(*c)), t.Mark.Args()...), nil
+		return recordRunning, row, append(append(args, a.seen), t.Mark.Args()...), nil
 	case seal.Answer != nil:
 		return sealAnswer, row, append(append(ownedBy(a.ticket()), answer...), t.Mark.Args()...), nil
 	}

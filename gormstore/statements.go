@@ -48,23 +48,17 @@ const (
 	lastAnswered     txn.Statement = "lastAnswered"
 	settle           txn.Statement = "settle"
 	appendSettlement txn.Statement = "appendSettlement"
-	sweep            txn.Statement = "sweep"  // PostgreSQL
-	due              txn.Statement = "due"    // SQLite
-	bury             txn.Statement = "bury"   // SQLite
-	drop             txn.Statement = "drop"   // SQLite
-	putOff           txn.Statement = "putOff" // SQLite
+	due              txn.Statement = "due"
+	bury             txn.Statement = "bury"
+	drop             txn.Statement = "drop"
+	putOff           txn.Statement = "putOff"
+	dropStepsOf      txn.Statement = "dropStepsOf"
+	dropReferencesOf txn.Statement = "dropReferencesOf"
 	erasable         txn.Statement = "erasable"
 	erase            txn.Statement = "erase"
 	setting          txn.Statement = "setting"
 	keepSetting      txn.Statement = "keepSetting"
 	keepFirstScoping txn.Statement = "keepFirstScoping"
-
-	// patrol.sql
-	patrolled  txn.Statement = "patrolled"
-	patrolTurn txn.Statement = "patrolTurn" // PostgreSQL
-	writers    txn.Statement = "writers"    // PostgreSQL
-	patrolUpto txn.Statement = "patrolUpto" // SQLite
-	patrol     txn.Statement = "patrol"
 
 	// keytimes.sql
 	keyFloor        txn.Statement = "keyFloor" // SQLite

@@ -2,8 +2,8 @@ package gormstore
 
 import (
 	"context"
-	"errors"
-	"time"
+	"encoding/json"
+	"slices"
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
@@ -12,18 +12,10 @@ import (
 // Sweep implements [store.Store]. Each statement has a transaction of its own at read committed: it reads many records, and
 // must not make claims fail to serialize.
 func (s *Store) Sweep(ctx context.Context, limit int, w store.Window) (store.Swept, error) {
-	b, err := s.readBeat(ctx, s.db.Pool)
-	if err != nil {
+	if _, err := s.db.ClockWithin(ctx, s.db.Pool, w); err != nil {
 		return store.Swept{}, err
 	}
-	if !w.Has(time.UnixMicro(b.now)) {
-		return store.Swept{}, store.ErrClock
-	}
-	patrolled := s.patrol(ctx, b) // the rest goes on without it
-	held, heldErr := s.heldUp(ctx, b)
-	swept, err := s.sweepAll(ctx, limit, w)
-	swept.HeldUp = held
-	return swept, errors.Join(patrolled, heldErr, err)
+	return s.sweepAll(ctx, limit, w)
 }
 
 func (s *Store) sweepAll(ctx context.Context, limit int, w store.Window) (store.Swept, error) {
@@ -51,32 +43,34 @@ func (s *Store) forget(ctx context.Context, name txn.Statement, limit int, w sto
 	return n, nil
 }
 
-// sweep looks at up to limit records that are due, and deletes the steps of those that become tombstones or are dropped.
+// sweep looks at up to limit records that are due: it finds them first, and changes them by their ids.
 func (s *Store) sweep(ctx context.Context, limit int, w store.Window) (swept store.Swept, err error) {
 	err = s.db.InTx(ctx, func(q txn.Querier) error {
 		swept = store.Swept{}
-		records, err := s.sweepRecords(ctx, q, limit, w)
+		due, err := s.due(ctx, q, limit, w)
 		if err != nil {
 			return err
 		}
-		var floors floors
-		for _, r := range records {
-			switch r.became {
-			case "tombstone":
-				swept.Tombstones++
-			case "dropped":
-				swept.Dropped++
+		for _, change := range []struct {
+			name txn.Statement
+			ids  []store.ID
+		}{
+			{bury, due.tombstones}, {drop, due.dropped}, {putOff, due.later}, {dropStepsOf, due.stepped},
+			{dropReferencesOf, slices.Concat(due.tombstones, due.dropped)},
+		} {
+			if len(change.ids) == 0 {
+				continue
 			}
-			if len(r.realm) > 0 {
-				floors.add(r.id, r.realm, r.route)
+			list, err := json.Marshal(change.ids)
+			if err == nil {
+				_, err = s.db.Exec(ctx, q, change.name, string(list))
 			}
-			if r.stepped {
-				if _, err := s.db.Exec(ctx, q, dropSteps, r.id); err != nil {
-					return err
-				}
+			if err != nil {
+				return err
 			}
 		}
-		return s.raiseFloors(ctx, q, floors)
+		swept.Tombstones, swept.Dropped = len(due.tombstones), len(due.dropped)
+		return s.raiseFloors(ctx, q, due.floors)
 	})
 	if err != nil {
 		return store.Swept{}, err
@@ -84,40 +78,38 @@ func (s *Store) sweep(ctx context.Context, limit int, w store.Window) (swept sto
 	return swept, nil
 }
 
-// sweptRecord is what a sweep has made of a record.
-type sweptRecord struct {
-	became    string // "tombstone", "dropped", or "" where it stays what it was
-	id, realm []byte // realm: of a timed key whose floor has to rise
-	stepped   txn.Flag
-	route     string
+// dueRecords are records that are due, by what is to become of them.
+type dueRecords struct {
+	tombstones, dropped, later []store.ID
+	stepped                    []store.ID // those of the first two that may have steps
+	floors                     floors     // of timed keys, which have to rise
 }
 
-// sweepRecords turns the records that are due into tombstones, or drops them. SQLite needs a statement for each record.
-func (s *Store) sweepRecords(ctx context.Context, q txn.Querier, limit int, w store.Window) ([]sweptRecord, error) {
-	name := sweep
-	if s.db.Dialect == txn.SQLite {
-		name = due
-	}
-	var records []sweptRecord
-	err := s.db.Each(ctx, q, name, func(scan func(...any) error) error {
-		var r sweptRecord
-		err := scan(&r.became, &r.id, &r.stepped, &r.realm, &r.route)
-		r.stepped = r.stepped && r.became != ""
-		records = append(records, r)
-		return err
+func (s *Store) due(ctx context.Context, q txn.Querier, limit int, w store.Window) (found dueRecords, err error) {
+	err = s.db.Each(ctx, q, due, func(scan func(...any) error) error {
+		var became, route string
+		var raw, realm []byte
+		var stepped txn.Flag
+		if err := scan(&became, &raw, &stepped, &realm, &route); err != nil {
+			return err
+		}
+		id := store.ID(raw)
+		switch became {
+		case "tombstone":
+			found.tombstones = append(found.tombstones, id)
+		case "dropped":
+			found.dropped = append(found.dropped, id)
+		default:
+			found.later = append(found.later, id)
+			return nil
+		}
+		if stepped {
+			found.stepped = append(found.stepped, id)
+		}
+		if len(realm) > 0 {
+			found.floors.add(raw, realm, route)
+		}
+		return nil
 	}, limit, txn.Micros(w.From), txn.Latest(w))
-	if err != nil || s.db.Dialect == txn.Postgres {
-		return records, err
-	}
-	for _, r := range records {
-		name := map[string]txn.Statement{"tombstone": bury, "dropped": drop, "": putOff}[r.became]
-		_, err := s.db.Exec(ctx, q, name, r.id)
-		if err == nil && r.became != "" {
-			_, err = s.db.Exec(ctx, q, dropReferences, r.id)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return records, nil
+	return found, err
 }

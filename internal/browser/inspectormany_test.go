@@ -18,17 +18,17 @@ import (
 // that are over.
 const manyOperations = `WITH c AS (SELECT (extract(epoch FROM now()) * 1000000)::bigint AS now)
 INSERT INTO idempotency_record (id, scope, realm, owner, fence, state, recovery, method, route,
-	hash_version, command_hash, created_at, lease_until, deadline_at, expires_at, sweep_from, sweep_after)
+	hash_version, command_hash, created_at, lease_until, deadline_at, expires_at, due_at)
 SELECT sha256(i::text::bytea), sha256('scope'), $3::bytea, substr(sha256('owner'), 1, 16), 1, 3, 3, 'POST', $1,
-	1, sha256('command'), 1767225600000000 + i * 60000000::bigint, now, now, NULL::bigint, now, NULL::int
+	1, sha256('command'), 1767225600000000 + i * 60000000::bigint, now, now, NULL::bigint, NULL::bigint
 FROM generate_series(0, 9999) i, c
 UNION ALL
 SELECT sha256(i::text::bytea), sha256('scope'), $3::bytea, substr(sha256('owner'), 1, 16), 1, 1, 2, 'POST', $2,
-	1, sha256('command'), now - 3600000000, now - 3600000000, now - 3600000000, NULL, now, NULL
+	1, sha256('command'), now - 3600000000, now - 3600000000, now - 3600000000, NULL, NULL
 FROM generate_series(10000, 10019) i, c
 UNION ALL
 SELECT sha256(i::text::bytea), sha256('scope'), $3::bytea, substr(sha256('owner'), 1, 16), 1, 2, 3, 'POST', $1,
-	1, sha256('command'), now, now, now, now + 259200000000, now + 259200000000, 259260
+	1, sha256('command'), now, now, now, now + 259200000000, now + 259200000000
 FROM generate_series(10020, 30019) i, c`
 
 // Ten thousand operations need somebody, on PostgreSQL, beside more that are over. The pages stay as small as they are with a

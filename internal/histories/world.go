@@ -114,7 +114,7 @@ func (w *world) expire(ctx context.Context, id core.ID) (expired bool, err error
 	for _, database := range w.databases {
 		var found []byte
 		err := harness.Ask(ctx, database.URL(), []any{&found}, func() { expired = true },
-			`UPDATE idempotency_record SET expires_at = c.now, sweep_after = 0, sweep_from = c.now
+			`UPDATE idempotency_record SET expires_at = c.now, due_at = c.now
 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) c
 WHERE id = $1 AND state = 2 AND expires_at > c.now RETURNING id`, id[:])
 		if err != nil {

@@ -51,10 +51,9 @@ func TestStatementsAreInTheirFiles(t *testing.T) {
 	for d, alone := range map[*Dialect]string{Postgres: "PostgreSQL", SQLite: "SQLite"} {
 		texts, err := dialect.Render(d, "x")
 		require.NoError(t, err)
-		texts[ListNewest] = ""
 		var want []Statement
 		for name, only := range declared {
-			if only == "" || only == alone || name == ListNewest {
+			if only == "" || only == alone {
 				want = append(want, name)
 			}
 		}
@@ -63,29 +62,7 @@ func TestStatementsAreInTheirFiles(t *testing.T) {
 	}
 }
 
-// A page and a count select the same records, among those that a sweep has seen and among the others.
-func TestListAndCountSelectAlike(t *testing.T) {
-	for d, end := range map[*Dialect]string{Postgres: "r.created_at < $11::bigint", SQLite: "r.created_at < ?11"} {
-		texts, err := dialect.Render(d, "x")
-		require.NoError(t, err)
-		var first string
-		texts[ListNewest] = turnedRound.Replace(texts[List])
-		for _, name := range []Statement{List, ListNewest, "count"} {
-			parts := strings.Split(strings.Join(strings.Fields(texts[name]), " "), "r.realm >=")
-			require.Len(t, parts, 3, "%s: %s", d.Name, name)
-			for _, part := range parts[1:] {
-				selects, _, found := strings.Cut(part, end)
-				require.True(t, found, "%s: %s", d.Name, name)
-				if first == "" {
-					first = selects
-				}
-				require.Equal(t, first, selects, "%s: %s", d.Name, name)
-			}
-		}
-	}
-}
-
-// The same for what only PostgreSQL has.
+// What several of PostgreSQL's statements must say alike, they do.
 func TestStatementsOfPostgreSQLAgree(t *testing.T) {
 	texts, err := dialect.Render(Postgres, "x")
 	require.NoError(t, err)
@@ -98,8 +75,6 @@ func TestStatementsOfPostgreSQLAgree(t *testing.T) {
 		in   []Statement
 	}{
 		{strings.TrimSpace(completes[strings.Index(completes, "SET "):strings.Index(completes, " FROM (")]), []Statement{"sealAnswer"}},
-		{"coalesce((SELECT CAST(p.value AS bigint) FROM x.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)",
-			[]Statement{"claimKey", "insertRecord", "takeOver", "recordRunning"}},
 		{"r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= " + now + " AND NOT r.timed",
 			[]Statement{"recordOver", "recordRunning", "loseAnswer"}},
 		// The first statement of a transaction guards it, and reads its mark.

@@ -3,7 +3,6 @@ package txn
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync/atomic"
 
 	"github.com/auth19/idem/gormstore/internal/dialect"
@@ -24,12 +23,8 @@ const (
 	atStandby    Statement = "atStandby"    // PostgreSQL
 	Clock        Statement = "clock"
 	List         Statement = "list"
-	ListNewest   Statement = "listNewest" // made of list
+	ListNewest   Statement = "listNewest"
 )
-
-// turnedRound makes of list the list of the newest.
-var turnedRound = strings.NewReplacer("(r.created_at, r.id) > (", "(r.created_at, r.id) < (",
-	"ORDER BY r.created_at, r.id LIMIT", "ORDER BY r.created_at DESC, r.id DESC LIMIT")
 
 // Statements are those of a database, as the database gets them.
 type Statements struct {
@@ -64,7 +59,6 @@ func (s *Statements) in(schema string) (*statementTexts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("idem: gormstore: the statements of %w", err)
 	}
-	texts[ListNewest] = turnedRound.Replace(texts[List])
 	for _, text := range texts {
 		ownTexts.add(text)
 	}

@@ -4,16 +4,15 @@
 -- One row per (principal, key): see the package core for what the columns mean. Migrations only add: two
 -- releases of an app share these tables during a deployment.
 --
--- An UPDATE that changes no indexed column, and finds room on the row's page, writes to no index (HOT). Recording an answer
--- is meant to be such an UPDATE. So no index has a column that it changes, and each page keeps three tenths of its room for
--- the answers of the records that are on it. The columns that it changes are the last ones: PostgreSQL does not write what
--- the old row and the new one have in common at their beginning to its log.
+-- A record is open, or it is due at some time: so the answer of a running record changes an indexed column. What is open and
+-- what is due have a partial index each. Their condition is that of due_at alone: a statement by id whose condition implied
+-- that of an index would be planned over that index, which an answer a second leaves full of dead entries. Each page keeps
+-- three tenths of its room for the answers of the records that are on it. The columns that an answer changes are the last ones:
+-- PostgreSQL does not write what the old row and the new one have in common at their beginning to its log.
 CREATE TABLE IF NOT EXISTS idempotency_record (
     fence           bigint      NOT NULL,
     created_at      bigint      NOT NULL,
     deadline_at     bigint      NOT NULL,
-    sweep_from      bigint      NOT NULL, -- a sweep looks at the record sweep_after seconds after this
-    sweep_after     integer,              -- NULL: the record is listed as open, and never swept
     attempts        integer     NOT NULL DEFAULT 1, -- of this operation: with Resume there may be several
     recovery        smallint    NOT NULL, -- 1 Rollback, 2 Resume, 3 Park
     hash_version    smallint    NOT NULL,
@@ -33,18 +32,17 @@ CREATE TABLE IF NOT EXISTS idempotency_record (
     partial         boolean     NOT NULL DEFAULT false,
     expires_at      bigint,               -- end of retention
     purge_at        bigint,               -- end of the tombstone
+    due_at          bigint,               -- when the sweep looks at the record; NULL: it is open, and never swept
     headers         bytea,
     body            bytea
 ) WITH (fillfactor = 70);
 
--- The sweep and the patrol read the records of each sweep_after in the order of sweep_from. A claim sets sweep_after to its
--- deadline and its retention, so that there are only a few. 0 is for records that the sweep looks at exactly at sweep_from.
-CREATE INDEX IF NOT EXISTS idempotency_record_sweep ON idempotency_record (sweep_after, sweep_from)
-    WHERE sweep_after IS NOT NULL;
--- Operators and reconcilers list these, and the newest ones of the index above.
-CREATE INDEX IF NOT EXISTS idempotency_record_open ON idempotency_record (created_at, id) WHERE sweep_after IS NULL;
--- The cap on a principal's open records counts these (core.Policy.MaxOpen).
-CREATE INDEX IF NOT EXISTS idempotency_record_open_scope ON idempotency_record (scope) WHERE sweep_after IS NULL;
+-- What the sweep looks at.
+CREATE INDEX IF NOT EXISTS idempotency_record_due ON idempotency_record (due_at) WHERE due_at IS NOT NULL;
+-- Operators and reconcilers list these.
+CREATE INDEX IF NOT EXISTS idempotency_record_open ON idempotency_record (created_at, id) WHERE due_at IS NULL;
+-- The cap on a principal's open records counts these (core.Policy.MaxOpen), and a list of one principal's is a page of them.
+CREATE INDEX IF NOT EXISTS idempotency_record_open_scope ON idempotency_record (scope, created_at, id) WHERE due_at IS NULL;
 
 -- The history of settlements: rows are only appended. There is no sequence: it could lag after a move to another cluster.
 CREATE TABLE IF NOT EXISTS idempotency_settlement (
@@ -164,7 +162,7 @@ SELECT encode(r.id, 'hex') AS operation, r.method, r.route,
         WHEN r.state = 2 AND r.expires_at > c.now THEN 'completed'
         ELSE 'expired'
     END AS state,
-    r.status, r.attempts, r.fence,
+    r.due_at IS NULL AS is_open, r.status, r.attempts, r.fence,
     timestamptz 'epoch' + r.created_at * interval '1 microsecond' AS created_at,
     timestamptz 'epoch' + r.lease_until * interval '1 microsecond' AS lease_until,
     timestamptz 'epoch' + r.deadline_at * interval '1 microsecond' AS deadline_at,

@@ -4,8 +4,6 @@ CREATE TABLE IF NOT EXISTS idempotency_record (
     fence           INTEGER NOT NULL,
     created_at      INTEGER NOT NULL,
     deadline_at     INTEGER NOT NULL,
-    sweep_from      INTEGER NOT NULL, -- a sweep looks at the record sweep_after seconds after this
-    sweep_after     INTEGER,          -- NULL: the record is listed as open, and never swept
     attempts        INTEGER NOT NULL DEFAULT 1, -- of this operation: with Resume there may be several
     recovery        INTEGER NOT NULL, -- 1 Rollback, 2 Resume, 3 Park
     hash_version    INTEGER NOT NULL,
@@ -25,14 +23,14 @@ CREATE TABLE IF NOT EXISTS idempotency_record (
     partial         INTEGER NOT NULL DEFAULT 0,
     expires_at      INTEGER,          -- end of retention
     purge_at        INTEGER,          -- end of the tombstone
+    due_at          INTEGER,          -- when the sweep looks at the record; NULL: it is open, and never swept
     headers         BLOB,
     body            BLOB
 );
 
-CREATE INDEX IF NOT EXISTS idempotency_record_sweep ON idempotency_record (sweep_after, sweep_from)
-    WHERE sweep_after IS NOT NULL;
-CREATE INDEX IF NOT EXISTS idempotency_record_open ON idempotency_record (created_at, id) WHERE sweep_after IS NULL;
-CREATE INDEX IF NOT EXISTS idempotency_record_open_scope ON idempotency_record (scope) WHERE sweep_after IS NULL;
+CREATE INDEX IF NOT EXISTS idempotency_record_due ON idempotency_record (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS idempotency_record_open ON idempotency_record (created_at, id) WHERE due_at IS NULL;
+CREATE INDEX IF NOT EXISTS idempotency_record_open_scope ON idempotency_record (scope, created_at, id) WHERE due_at IS NULL;
 
 CREATE TABLE IF NOT EXISTS idempotency_settlement (
     record_id    BLOB    NOT NULL,
@@ -137,7 +135,7 @@ SELECT lower(hex(r.id)) AS operation, r.method, r.route,
         WHEN r.state = 2 AND r.expires_at > c.now THEN 'completed'
         ELSE 'expired'
     END AS state,
-    r.status, r.attempts, r.fence,
+    r.due_at IS NULL AS is_open, r.status, r.attempts, r.fence,
     strftime('%Y-%m-%d %H:%M:%f', r.created_at / 1000000.0, 'unixepoch') AS created_at,
     strftime('%Y-%m-%d %H:%M:%f', r.lease_until / 1000000.0, 'unixepoch') AS lease_until,
     strftime('%Y-%m-%d %H:%M:%f', r.deadline_at / 1000000.0, 'unixepoch') AS deadline_at,

@@ -42,6 +42,10 @@ SELECT pg_catalog.pg_backend_pid(), CAST(pg_catalog.date_part('epoch', pg_catalo
 		CASE WHEN $3::bigint IS NOT NULL
 			THEN pg_catalog.set_config('client_connection_check_interval', CAST($3::bigint AS text), true) END, CASE WHEN $4::bigint IS NOT NULL THEN CAST(pg_catalog.pg_advisory_xact_lock($4::bigint) AS text) END);
 
+-- name: bury
+UPDATE public.idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false, due_at = r.purge_at
+WHERE r.id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id)));
+
 -- name: claimKey
 WITH there AS MATERIALIZED (
 	SELECT r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
@@ -50,20 +54,17 @@ WITH there AS MATERIALIZED (
 	FROM public.idempotency_record r WHERE r.id = $1
 ), c AS MATERIALIZED (
 	SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now,
-		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($19::bigint) END AS lock,
+		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($18::bigint) END AS lock,
 		CASE WHEN $15::text <> '' THEN (SELECT CAST(f.value AS bigint) FROM public.idempotency_setting f
 			WHERE f.name = $15::text) END AS floor,
 		CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END AS durably
 ), won AS (
 	INSERT INTO public.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
-		command_hash, created_at, lease_until, deadline_at, realm, timed, sweep_from, sweep_after, traceparent)
+		command_hash, created_at, lease_until, deadline_at, realm, timed, traceparent)
 	SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, c.now,
 		c.now + $9::bigint, c.now + $10::bigint, $11::bytea,
-		$17::boolean, c.now,
-		CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint)
-			FROM public.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
-			THEN $18::integer END, $20::text
+		$17::boolean, $19::text
 	FROM c WHERE c.lock AND c.now >= $12::bigint
 		AND ($15::text = '' OR $16::bigint > coalesce(c.floor, -1)
 			AND c.now >= $13::bigint
@@ -86,12 +87,7 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 UPDATE public.idempotency_record AS r SET state = 2, status = $4::smallint, partial = $5::boolean, headers = $6::bytea,
 	body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint,
 	purge_at = greatest(c.now, r.created_at) + $9::bigint,
-	sweep_after = CASE WHEN r.sweep_after <= $8::bigint / 800000
-			AND greatest(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000::bigint - $8::bigint
-		THEN r.sweep_after ELSE 0 END,
-	sweep_from = CASE WHEN r.sweep_after <= $8::bigint / 800000
-			AND greatest(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000::bigint - $8::bigint
-		THEN r.sweep_from ELSE greatest(c.now, r.created_at) + $8::bigint END
+	due_at = greatest(c.now, r.created_at) + $8::bigint
 FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
 	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
@@ -109,53 +105,22 @@ SELECT answer.* FROM (SELECT CASE WHEN CAST(pg_catalog.date_part('epoch', pg_cat
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: count
-SELECT answer.* FROM (WITH RECURSIVE class (after) AS (
-	(SELECT r.sweep_after FROM public.idempotency_record r WHERE r.sweep_after >= 0
-		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
-	UNION ALL
-	SELECT (SELECT r.sweep_after FROM public.idempotency_record r
-		WHERE r.sweep_after >= 0 AND r.sweep_after < class.after
-		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
-	FROM class WHERE class.after IS NOT NULL
-)
-SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), o.half_done, o.method, o.route, count(*),
+SELECT answer.* FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), o.half_done, o.method, o.route, count(*),
 	count(*) FILTER (WHERE o.created_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) - 3600 * 1000000::bigint),
 	count(*) FILTER (WHERE o.created_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) - 24 * 3600 * 1000000::bigint), min(o.created_at)
 FROM (
-	(SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at, r.id
-	FROM public.idempotency_record r
-	WHERE r.sweep_after IS NULL
-		AND r.realm >= $2::bytea AND r.realm <= $3::bytea AND (
-			$5::boolean AND (r.state = 3
-				OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)))
-			OR ($6::boolean OR $7::boolean AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
-				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
-		AND ($8::text = '' OR r.method || ' ' || r.route = $8::text) AND ($9::bytea = '' OR r.scope = $9::bytea)
-		AND r.created_at >= $10::bigint AND r.created_at < $11::bigint
-	ORDER BY r.created_at, r.id LIMIT $1)
-	UNION ALL
-	SELECT n.* FROM class CROSS JOIN LATERAL (
-		SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at, r.id
-		FROM public.idempotency_record r
-		WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
-			AND r.sweep_from > $4::bigint
-			AND r.realm >= $2::bytea AND r.realm <= $3::bytea AND (
-				$5::boolean AND (r.state = 3
-					OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)))
-				OR ($6::boolean OR $7::boolean AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
-					AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
-			AND ($8::text = '' OR r.method || ' ' || r.route = $8::text) AND ($9::bytea = '' OR r.scope = $9::bytea)
-			AND r.created_at >= $10::bigint AND r.created_at < $11::bigint
-		OFFSET 0
-	) n
-	ORDER BY created_at, id LIMIT $1
+	SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at
+	FROM public.idempotency_record r WHERE r.due_at IS NULL AND r.realm >= $2::bytea AND r.realm <= $3::bytea
+	AND ($4::boolean AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))) OR ($5::boolean OR $6::boolean AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)) AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
+	AND ($7::text = '' OR r.method || ' ' || r.route = $7::text) AND (length($8::bytea) = 0 OR r.scope = $8::bytea)
+	AND r.created_at >= $9::bigint AND r.created_at < $10::bigint ORDER BY r.created_at, r.id LIMIT $1
 ) o
 GROUP BY o.half_done, o.method, o.route) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: countOpen
 SELECT answer.* FROM (SELECT count(*) FROM (
-	SELECT 1 FROM public.idempotency_record r WHERE r.scope = $1 AND r.sweep_after IS NULL AND r.state IN (1, 3)
+	SELECT 1 FROM public.idempotency_record r WHERE r.scope = $1 AND r.due_at IS NULL AND r.state IN (1, 3)
 		AND NOT (r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
 	LIMIT $2
 ) o) AS answer
@@ -167,11 +132,29 @@ WHERE $1::text = (SELECT CAST(CAST(pg_catalog.date_part('epoch', pg_catalog.pg_p
 	FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()) AND i.intent = $2::text AND i.ended_at IS NULL
 	AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $3::bigint AND $4::bigint;
 
+-- name: drop
+DELETE FROM public.idempotency_record AS r WHERE r.id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id)));
+
 -- name: dropReferences
 DELETE FROM public.idempotency_reference AS f WHERE f.record_id = $1;
 
+-- name: dropReferencesOf
+DELETE FROM public.idempotency_reference AS f WHERE f.record_id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id)));
+
 -- name: dropSteps
 DELETE FROM public.idempotency_step AS s WHERE s.record_id = $1;
+
+-- name: dropStepsOf
+DELETE FROM public.idempotency_step AS s WHERE s.record_id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id)));
+
+-- name: due
+SELECT CASE
+	WHEN r.state IN (2, 4, 5) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) THEN 'dropped'
+	WHEN r.state = 2 AND r.expires_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) THEN 'tombstone'
+	ELSE '' END, r.id, r.recovery = 2, CASE WHEN r.timed AND r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) THEN r.realm END,
+	r.method || ' ' || r.route
+FROM public.idempotency_record r
+WHERE r.due_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $2::bigint AND $3::bigint ORDER BY r.due_at LIMIT $1 FOR UPDATE SKIP LOCKED;
 
 -- name: endIntent
 UPDATE public.idempotency_intent AS i SET ended_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), i.planned_at, coalesce(i.begun_at, 0))
@@ -263,15 +246,15 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 
 -- name: importRecord
 WITH l AS MATERIALIZED (
-	SELECT pg_catalog.pg_try_advisory_xact_lock($24::bigint) AS lock
+	SELECT pg_catalog.pg_try_advisory_xact_lock($23::bigint) AS lock
 )
 INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm,
-	timed, sweep_after, sweep_from)
+	timed, due_at)
 SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, $5::smallint, $6::smallint, $7::text, $8::text, $9::smallint,
 	$10::bytea, $11::bigint, $12::bigint, $13::bigint, $14::bigint, $15::bigint, $16::smallint,
 	$17::boolean, $18::bytea, $19::bytea, $20::bytea, $21::boolean,
-	$22::integer, $23::bigint
+	$22::bigint
 FROM l WHERE l.lock
 ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, owner = excluded.owner, fence = r.fence + 1,
 	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
@@ -279,22 +262,19 @@ ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, o
 	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, status = excluded.status, partial = excluded.partial, answer_encoding = 1,
 	headers = excluded.headers, body = excluded.body, traceparent = '', timed = r.timed OR excluded.timed,
-	sweep_after = excluded.sweep_after, sweep_from = excluded.sweep_from
+	due_at = excluded.due_at
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed
 RETURNING fence;
 
 -- name: insertRecord
 INSERT INTO public.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, realm, timed, sweep_from, sweep_after, traceparent)
+	command_hash, created_at, lease_until, deadline_at, realm, timed, traceparent)
 SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, c.now,
 	c.now + $9::bigint, c.now + $10::bigint, $11::bytea,
-	$17::boolean, c.now,
-	CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint)
-		FROM public.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
-		THEN $18::integer END, $20::text
+	$17::boolean, $19::text
 FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
 WHERE CASE WHEN NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1)
-		THEN pg_catalog.pg_try_advisory_xact_lock($19::bigint) END
+		THEN pg_catalog.pg_try_advisory_xact_lock($18::bigint) END
 	AND c.now >= $12::bigint
 	AND ($15::text = '' OR $16::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM public.idempotency_setting f
 			WHERE f.name = $15::text), -1)
@@ -318,9 +298,9 @@ ON CONFLICT (name) DO NOTHING;
 
 -- name: keepOut
 INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, purge_at, realm, sweep_after, sweep_from)
+	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
 SELECT $1::bytea, $4::bytea, $2::bytea, $7::bigint, 5, 3, '', '', 1, $4::bytea, c.now, c.now, c.now,
-	c.now + $3::bigint, $5::bytea, 0, c.now + $3::bigint
+	c.now + $3::bigint, $5::bytea, c.now + $3::bigint
 FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
 WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 	THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
@@ -328,8 +308,7 @@ ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
 	state = CASE WHEN $6::bigint IS NULL THEN r.state ELSE 5 END,
 	headers = CASE WHEN $6::bigint IS NULL THEN r.headers END, body = CASE WHEN $6::bigint IS NULL THEN r.body END,
 	purge_at = CASE WHEN r.state = 5 OR $6::bigint IS NOT NULL THEN excluded.purge_at ELSE r.purge_at END,
-	sweep_after = CASE WHEN r.state = 5 OR $6::bigint IS NOT NULL THEN 0 ELSE r.sweep_after END,
-	sweep_from = CASE WHEN r.state = 5 OR $6::bigint IS NOT NULL THEN excluded.sweep_from ELSE r.sweep_from END
+	due_at = CASE WHEN r.state = 5 OR $6::bigint IS NOT NULL THEN excluded.due_at ELSE r.due_at END
 WHERE ($6::bigint IS NULL OR r.fence = $6::bigint)
 	AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed);
 
@@ -338,23 +317,12 @@ INSERT INTO public.idempotency_setting AS s (name, value) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
 -- name: lastAnswered
-SELECT answer.* FROM (WITH RECURSIVE class (after) AS (
-	(SELECT r.sweep_after FROM public.idempotency_record r WHERE r.sweep_after >= 0
-		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
-	UNION ALL
-	SELECT (SELECT r.sweep_after FROM public.idempotency_record r
-		WHERE r.sweep_after >= 0 AND r.sweep_after < class.after
-		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
-	FROM class WHERE class.after IS NOT NULL
-)
-SELECT a.id FROM class CROSS JOIN LATERAL (
-	SELECT r.id, r.sweep_from, r.state, r.status, r.partial, r.realm, r.method, r.route
-	FROM public.idempotency_record r WHERE r.sweep_after = class.after AND class.after > 0
-	ORDER BY r.sweep_from DESC LIMIT 1000
-) a
-WHERE a.state = 2 AND a.status < 300 AND NOT a.partial AND a.method || ' ' || a.route = $2::text
-	AND substr(a.realm, 1, length($1::bytea)) = $1::bytea
-ORDER BY a.sweep_from DESC LIMIT 1) AS answer
+SELECT answer.* FROM (SELECT r.id FROM (
+	SELECT l.id, l.created_at, l.state, l.status, l.partial, l.realm, l.method, l.route FROM public.idempotency_record l
+	WHERE l.due_at > CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND l.due_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + 72 * 3600 * 1000000::bigint ORDER BY l.due_at DESC LIMIT 1000
+) r
+WHERE r.state = 2 AND r.status < 300 AND NOT r.partial AND r.method || ' ' || r.route = $2::text AND substr(r.realm, 1, length($1::bytea)) = $1::bytea
+ORDER BY r.created_at DESC LIMIT 1) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: lastSettled
@@ -369,50 +337,27 @@ ORDER BY s.settled_at DESC LIMIT $3) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: list
-SELECT answer.* FROM (WITH RECURSIVE class (after) AS (
-	(SELECT r.sweep_after FROM public.idempotency_record r WHERE r.sweep_after >= 0
-		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
-	UNION ALL
-	SELECT (SELECT r.sweep_after FROM public.idempotency_record r
-		WHERE r.sweep_after >= 0 AND r.sweep_after < class.after
-		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
-	FROM class WHERE class.after IS NOT NULL
-)
-SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
-	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END,
-	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+SELECT answer.* FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
-	r.status, r.partial, r.answer_encoding, r.headers, r.body
-FROM (
-	(SELECT * FROM public.idempotency_record r
-	WHERE r.sweep_after IS NULL
-		AND r.realm >= $2::bytea AND r.realm <= $3::bytea AND (
-			$5::boolean AND (r.state = 3
-				OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)))
-			OR ($6::boolean OR $7::boolean AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
-				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
-		AND ($8::text = '' OR r.method || ' ' || r.route = $8::text) AND ($9::bytea = '' OR r.scope = $9::bytea)
-		AND r.created_at >= $10::bigint AND r.created_at < $11::bigint
-		AND (r.created_at, r.id) > ($12::bigint, $13::bytea)
-	ORDER BY r.created_at, r.id LIMIT $1)
-	UNION ALL
-	SELECT n.* FROM class CROSS JOIN LATERAL (
-		SELECT * FROM public.idempotency_record r
-		WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
-			AND r.sweep_from > $4::bigint
-			AND r.realm >= $2::bytea AND r.realm <= $3::bytea AND (
-				$5::boolean AND (r.state = 3
-					OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)))
-				OR ($6::boolean OR $7::boolean AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
-					AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
-			AND ($8::text = '' OR r.method || ' ' || r.route = $8::text) AND ($9::bytea = '' OR r.scope = $9::bytea)
-			AND r.created_at >= $10::bigint AND r.created_at < $11::bigint
-			AND (r.created_at, r.id) > ($12::bigint, $13::bytea)
-		OFFSET 0
-	) n
-) r
+	r.status, r.partial, r.answer_encoding, r.headers, r.body FROM public.idempotency_record r
+WHERE (r.created_at, r.id) > ($11::bigint, $12::bytea) AND r.due_at IS NULL AND r.realm >= $2::bytea AND r.realm <= $3::bytea
+	AND ($4::boolean AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))) OR ($5::boolean OR $6::boolean AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)) AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
+	AND ($7::text = '' OR r.method || ' ' || r.route = $7::text) AND (length($8::bytea) = 0 OR r.scope = $8::bytea)
+	AND r.created_at >= $9::bigint AND r.created_at < $10::bigint
 ORDER BY r.created_at, r.id LIMIT $1) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: listNewest
+SELECT answer.* FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.status, r.partial, r.answer_encoding, r.headers, r.body FROM public.idempotency_record r
+WHERE (r.created_at, r.id) < ($11::bigint, $12::bytea) AND r.due_at IS NULL AND r.realm >= $2::bytea AND r.realm <= $3::bytea
+	AND ($4::boolean AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))) OR ($5::boolean OR $6::boolean AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)) AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
+	AND ($7::text = '' OR r.method || ' ' || r.route = $7::text) AND (length($8::bytea) = 0 OR r.scope = $8::bytea)
+	AND r.created_at >= $9::bigint AND r.created_at < $10::bigint
+ORDER BY r.created_at DESC, r.id DESC LIMIT $1) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: lockFirst
@@ -482,9 +427,9 @@ FROM public.idempotency_record r WHERE r.id = $1;
 
 -- name: loseAnswer
 INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
 SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 3, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
-	$10::bytea, $11::boolean, $12::text, c.now, c.now, c.now + $13::bigint, c.now, NULL
+	$10::bytea, $11::boolean, $12::text, c.now, c.now, c.now + $13::bigint
 FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
 WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 	THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
@@ -494,8 +439,7 @@ ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner,
 	hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
 	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
 	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
-	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
-	sweep_from = excluded.sweep_from, sweep_after = NULL
+	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL, due_at = NULL
 WHERE r.owner = excluded.owner AND r.state = 3
 	OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed;
 
@@ -543,29 +487,10 @@ ORDER BY r.id LIMIT $5) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: openSteps
-SELECT answer.* FROM (WITH RECURSIVE class (after) AS (
-	(SELECT r.sweep_after FROM public.idempotency_record r WHERE r.sweep_after >= 0
-		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
-	UNION ALL
-	SELECT (SELECT r.sweep_after FROM public.idempotency_record r
-		WHERE r.sweep_after >= 0 AND r.sweep_after < class.after
-		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
-	FROM class WHERE class.after IS NOT NULL
-)
-SELECT o.id, coalesce(s.name, '')
+SELECT answer.* FROM (SELECT o.id, coalesce(s.name, '')
 FROM (
-	SELECT r.id
-	FROM (
-		SELECT o.id, o.realm, o.state FROM public.idempotency_record o WHERE o.sweep_after IS NULL
-		UNION ALL
-		SELECT n.id, n.realm, n.state FROM class CROSS JOIN LATERAL (
-			SELECT * FROM public.idempotency_record r WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
-				AND r.sweep_from > $3::bigint
-			OFFSET 0
-		) n
-	) r
-	WHERE r.state IN (1, 3) AND substr(r.realm, 1, length($2::bytea)) = $2::bytea
-	LIMIT $1
+	SELECT r.id FROM public.idempotency_record r
+	WHERE r.due_at IS NULL AND r.state IN (1, 3) AND substr(r.realm, 1, length($2::bytea)) = $2::bytea LIMIT $1
 ) o
 LEFT JOIN public.idempotency_step s ON s.record_id = o.id AND s.kind = 2) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
@@ -579,56 +504,10 @@ SELECT answer.* FROM (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1 
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: park
-UPDATE public.idempotency_record AS r SET state = 3, sweep_after = NULL
+UPDATE public.idempotency_record AS r SET state = 3
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
 	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
-
--- name: patrol
-WITH RECURSIVE class (after) AS (
-	(SELECT r.sweep_after FROM public.idempotency_record r WHERE r.sweep_after >= 0
-		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
-	UNION ALL
-	SELECT (SELECT r.sweep_after FROM public.idempotency_record r
-		WHERE r.sweep_after >= 0 AND r.sweep_after < class.after
-		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
-	FROM class WHERE class.after IS NOT NULL
-), upto AS MATERIALIZED (
-	SELECT least($2::bigint, min(l.sweep_from)) AS moment
-	FROM class LEFT JOIN LATERAL (
-		SELECT r.sweep_from FROM public.idempotency_record r
-		WHERE r.sweep_after = class.after AND class.after > 0
-			AND r.sweep_from > $1::bigint
-		ORDER BY r.sweep_from LIMIT 1 OFFSET $3
-	) l ON true
-), open AS MATERIALIZED (
-	SELECT o.id, o.sweep_from FROM class CROSS JOIN LATERAL (
-		SELECT r.id, r.sweep_from FROM public.idempotency_record r
-		WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3)
-			AND r.sweep_from > $1::bigint
-			AND r.sweep_from <= (SELECT u.moment FROM upto u)
-		OFFSET 0
-	) o
-), mine AS MATERIALIZED (
-	SELECT r.id FROM public.idempotency_record r WHERE r.id IN (SELECT o.id FROM open o)
-		AND r.state IN (1, 3) AND r.sweep_after IS NOT NULL FOR UPDATE SKIP LOCKED
-), listed AS (
-	UPDATE public.idempotency_record AS r SET sweep_after = NULL FROM mine m WHERE r.id = m.id
-)
-SELECT least((SELECT u.moment FROM upto u),
-	(SELECT min(o.sweep_from) - 1 FROM open o WHERE o.id NOT IN (SELECT m.id FROM mine m)));
-
--- name: patrolTurn
-SELECT answer.* FROM (SELECT pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtextextended('idem/patrol ' || $1::text, 0)),
-	pg_catalog.set_config('idle_in_transaction_session_timeout', '10000', true) ||
-	pg_catalog.set_config('tcp_user_timeout', '10000', true) || pg_catalog.set_config('jit', 'off', true)) AS answer
-WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
-
--- name: patrolled
-SELECT answer.* FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
-	coalesce((SELECT CAST(p.value AS bigint) FROM public.idempotency_setting p WHERE p.name = 'patrol/limit'), 0),
-	coalesce((SELECT CAST(p.value AS bigint) FROM public.idempotency_setting p WHERE p.name = 'patrol/passed'), 0)) AS answer
-WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: payloadHash
 SELECT answer.* FROM (SELECT m.payload_hash FROM public.processed_message m
@@ -645,6 +524,10 @@ INSERT INTO public.idempotency_intent (intent, idempotency_key, planned_at)
 SELECT $2::text, $3::text, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) WHERE $1::text = (SELECT CAST(CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) AS text) || ' ' || pg_catalog.current_setting('port') || ' ' || d.oid::text
 	FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
 ON CONFLICT (intent) DO NOTHING;
+
+-- name: putOff
+UPDATE public.idempotency_record AS r SET due_at = CASE WHEN r.state = 2 THEN r.expires_at ELSE r.purge_at END
+WHERE r.id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id)));
 
 -- name: putSteps
 WITH put AS (
@@ -700,7 +583,7 @@ SELECT session_user::pg_catalog.text, pg_catalog.current_setting('role'), pg_cat
 WITH recorded AS (
 INSERT INTO public.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
-	expires_at, purge_at, sweep_from, sweep_after)
+	expires_at, purge_at, due_at)
 VALUES ($1, $2, $3, $4,
 	CAST(CASE WHEN pg_catalog.pg_backend_pid() = $20::integer AND CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint) = $21::bigint
 			AND (pg_catalog.current_setting('synchronous_commit') = $22::text
@@ -712,7 +595,7 @@ VALUES ($1, $2, $3, $4,
 	CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), $14, $15, $16, $17,
 	CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18::bigint,
 	CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $19::bigint,
-	CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18::bigint, 0)
+	CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18::bigint)
 RETURNING state
 )
 SELECT 1 / pg_catalog.count(*) FROM recorded;
@@ -728,11 +611,11 @@ WITH c AS MATERIALIZED (
 ), recorded AS (
 	INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 		command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
-		expires_at, purge_at, sweep_from, sweep_after)
+		expires_at, purge_at, due_at)
 	SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 2, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
 		$10::bytea, $11::boolean, $12::text, c.now, c.now, c.now, $14::smallint, $15::boolean, $16::bytea, $17::bytea,
 		c.now + $18::bigint, c.now + $19::bigint,
-		c.now + $18::bigint, 0
+		c.now + $18::bigint
 	FROM c WHERE c.ours AND c.durably AND c.now >= $13::bigint
 	ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
 		state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
@@ -740,7 +623,7 @@ WITH c AS MATERIALIZED (
 		timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
 		lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status,
 		partial = excluded.partial, answer_encoding = 1, headers = excluded.headers, body = excluded.body,
-		expires_at = excluded.expires_at, purge_at = excluded.purge_at, sweep_from = excluded.sweep_from, sweep_after = 0
+		expires_at = excluded.expires_at, purge_at = excluded.purge_at, due_at = excluded.due_at
 	WHERE r.fence = $23::bigint
 		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed)
 	RETURNING r.id
@@ -749,29 +632,25 @@ SELECT CAST(CASE WHEN c.ours THEN '1' ELSE 'not ours' END AS integer) / (SELECT 
 
 -- name: recordRunning
 WITH c AS MATERIALIZED (
-	SELECT n.now, pg_catalog.pg_backend_pid() = $19::integer AND CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint) = $20::bigint AS ours,
+	SELECT n.now, pg_catalog.pg_backend_pid() = $18::integer AND CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint) = $19::bigint AS ours,
 		n.now BETWEEN $15::bigint
 			AND $16::bigint AS trusted,
-		pg_catalog.current_setting('synchronous_commit') = $21::text
-			OR pg_catalog.set_config('synchronous_commit', $21::text, true) <> '' AS durably
+		pg_catalog.current_setting('synchronous_commit') = $20::text
+			OR pg_catalog.set_config('synchronous_commit', $20::text, true) <> '' AS durably
 	FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) n
 ), recorded AS (
 	INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-		command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
+		command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
 	SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 1, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
 		$10::bytea, $11::boolean, $12::text, c.now,
-		c.now + least($13::bigint, $14::bigint), c.now + $14::bigint, c.now,
-		CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint)
-			FROM public.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
-			THEN $18::integer END
+		c.now + least($13::bigint, $14::bigint), c.now + $14::bigint
 	FROM c WHERE c.ours AND c.durably AND c.trusted
 	ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
 		state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
 		hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
 		timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
 		lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
-		answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
-		sweep_from = excluded.sweep_from, sweep_after = excluded.sweep_after
+		answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL, due_at = NULL
 	WHERE r.fence = $17::bigint
 		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed)
 	RETURNING r.id
@@ -788,7 +667,7 @@ ON CONFLICT (record_id, name, value) DO NOTHING;
 
 -- name: referencesOf
 SELECT answer.* FROM (SELECT r.record_id, r.name, r.value FROM public.idempotency_reference r
-WHERE r.record_id IN (SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id)) ORDER BY r.record_id, r.referred_at, r.name, r.value) AS answer
+WHERE r.record_id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id))) ORDER BY r.record_id, r.referred_at, r.name, r.value) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: referred
@@ -799,7 +678,7 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 -- name: release
 UPDATE public.idempotency_record AS r SET state = 5,
 	purge_at = c.now + $4::bigint,
-	sweep_after = 0, sweep_from = c.now + $4::bigint
+	due_at = c.now + $4::bigint
 FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 
@@ -808,8 +687,7 @@ UPDATE public.idempotency_record AS r SET
 	state = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN 1 ELSE 5 END, fence = r.fence + 1,
 	owner = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN $4::bytea ELSE r.owner END, attempts = greatest(r.attempts - 1, 1),
 	lease_until = c.now, purge_at = c.now + $3::bigint,
-	sweep_after = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN NULL ELSE 0 END,
-	sweep_from = c.now + $3::bigint
+	due_at = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN NULL ELSE c.now + $3::bigint END
 FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.state = 1;
 
@@ -830,12 +708,7 @@ WITH c AS MATERIALIZED (
 	UPDATE public.idempotency_record AS r SET state = 2, status = $4::smallint, partial = $5::boolean, headers = $6::bytea,
 		body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint,
 		purge_at = greatest(c.now, r.created_at) + $9::bigint,
-		sweep_after = CASE WHEN r.sweep_after <= $8::bigint / 800000
-				AND greatest(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000::bigint - $8::bigint
-			THEN r.sweep_after ELSE 0 END,
-		sweep_from = CASE WHEN r.sweep_after <= $8::bigint / 800000
-				AND greatest(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000::bigint - $8::bigint
-			THEN r.sweep_from ELSE greatest(c.now, r.created_at) + $8::bigint END
+		due_at = greatest(c.now, r.created_at) + $8::bigint
 	FROM c
 	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3) AND c.ours AND c.durably
 	RETURNING r.id
@@ -871,7 +744,7 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 -- name: settle
 UPDATE public.idempotency_record AS r SET state = $3::smallint, fence = r.fence + 1, status = $4::smallint,
 	partial = false, headers = $5::bytea, body = $6::bytea, expires_at = CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $7::bigint, purge_at = CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $8::bigint,
-	sweep_after = 0, sweep_from = CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $7::bigint
+	due_at = CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $7::bigint
 WHERE r.id = $1 AND r.fence = $2 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))) AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)
 	AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $9::bigint AND $10::bigint AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
@@ -914,48 +787,9 @@ SELECT answer.* FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.state
 FROM public.idempotency_step s WHERE s.record_id = $1 ORDER BY s.started_at, s.name) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
--- name: sweep
-WITH RECURSIVE class (after) AS (
-	(SELECT r.sweep_after FROM public.idempotency_record r WHERE r.sweep_after >= 0
-		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
-	UNION ALL
-	SELECT (SELECT r.sweep_after FROM public.idempotency_record r
-		WHERE r.sweep_after >= 0 AND r.sweep_after < class.after
-		ORDER BY r.sweep_after DESC, r.sweep_from DESC LIMIT 1)
-	FROM class WHERE class.after IS NOT NULL
-), due AS MATERIALIZED (
-	SELECT d.* FROM class CROSS JOIN LATERAL (
-		SELECT r.tableoid AS part, r.ctid AS place, r.state IN (2, 4, 5) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS over,
-			r.state = 2 AND r.expires_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS expired
-		FROM public.idempotency_record r
-		WHERE r.sweep_after = class.after
-			AND r.sweep_from <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) - class.after * 1000000::bigint
-			AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) >= $2::bigint
-			AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) <= $3::bigint
-		ORDER BY r.sweep_from LIMIT $1 FOR UPDATE SKIP LOCKED
-	) d LIMIT $1
-), dropped AS (
-	DELETE FROM public.idempotency_record AS r USING due d
-	WHERE r.ctid = d.place AND r.tableoid = d.part AND d.over
-	RETURNING 'dropped' AS became, r.id, r.recovery = 2 AS stepped, CASE WHEN r.timed AND r.state <> 5 THEN r.realm END AS realm,
-		r.method || ' ' || r.route AS route
-), kept AS (
-	UPDATE public.idempotency_record AS r SET
-		state = CASE WHEN d.expired THEN 4 ELSE r.state END, headers = CASE WHEN NOT d.expired THEN r.headers END,
-		body = CASE WHEN NOT d.expired THEN r.body END, partial = r.partial AND NOT d.expired,
-		sweep_after = CASE WHEN r.state IN (2, 4, 5) THEN 0 END,
-		sweep_from = CASE WHEN r.state = 2 AND NOT d.expired THEN r.expires_at ELSE coalesce(r.purge_at, r.sweep_from) END
-	FROM due d WHERE r.ctid = d.place AND r.tableoid = d.part AND NOT d.over
-	RETURNING CASE WHEN d.expired THEN 'tombstone' ELSE '' END AS became, r.id, d.expired AND r.recovery = 2, NULL::bytea, ''
-), referred AS (
-	DELETE FROM public.idempotency_reference AS f
-	WHERE f.record_id = ANY (ARRAY(SELECT id FROM dropped UNION ALL SELECT id FROM kept WHERE became = 'tombstone'))
-)
-SELECT became, id, stepped, realm, route FROM dropped UNION ALL SELECT * FROM kept;
-
 -- name: takeOver
 WITH l AS MATERIALIZED (
-	SELECT pg_catalog.pg_try_advisory_xact_lock($22::bigint) AS lock
+	SELECT pg_catalog.pg_try_advisory_xact_lock($21::bigint) AS lock
 ), won AS (
 	UPDATE public.idempotency_record AS r SET scope = $2, realm = $11, owner = $3, fence = r.fence + 1, state = 1,
 		recovery = $4::smallint, method = $5, route = $6, hash_version = $7::smallint, command_hash = $8,
@@ -964,15 +798,12 @@ WITH l AS MATERIALIZED (
 		lease_until = c.now + $9::bigint,
 		deadline_at = c.now + $10::bigint,
 		expires_at = NULL, purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL,
-		traceparent = $23::text, timed = r.timed OR $17::boolean AND r.state <> 1,
-		sweep_from = CASE WHEN r.state = 1 THEN r.sweep_from ELSE c.now END,
-		sweep_after = CASE WHEN r.state <> 1 AND c.now > coalesce((SELECT CAST(p.value AS bigint)
-			FROM public.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
-			THEN $18::integer END
+		traceparent = $22::text, timed = r.timed OR $17::boolean AND r.state <> 1,
+		due_at = NULL
 	FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
-	WHERE r.id = $1 AND r.fence = $19::bigint
+	WHERE r.id = $1 AND r.fence = $18::bigint
 		AND c.now >= $12::bigint
-		AND (r.state = 5 OR c.now <= $20::bigint)
+		AND (r.state = 5 OR c.now <= $19::bigint)
 		AND (r.state = 1 OR $15::text = ''
 			OR $16::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM public.idempotency_setting f
 				WHERE f.name = $15::text), -1)
@@ -980,7 +811,7 @@ WITH l AS MATERIALIZED (
 			AND c.now <= $14::bigint)
 		AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
-		AND CASE WHEN $21::boolean THEN
+		AND CASE WHEN $20::boolean THEN
 			r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed
 		ELSE
 			r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)
@@ -1009,11 +840,3 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 
 -- name: withoutJIT
 SELECT pg_catalog.set_config('jit', 'off', true) WHERE pg_catalog.current_setting('jit', true) = 'on';
-
--- name: writers
-SELECT answer.* FROM (SELECT coalesce(pg_catalog.string_agg(l.virtualtransaction, ' '), '') FROM pg_catalog.pg_locks l
-WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted
-	AND l.relation = pg_catalog.to_regclass($1::text)
-	AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
-	AND l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()) AS answer
-WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);

@@ -21,16 +21,13 @@ ON CONFLICT (intent) DO UPDATE SET
 RETURNING intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL;
 
 -- name: bury
-UPDATE main.idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false,
-	sweep_after = 0, sweep_from = r.purge_at
-WHERE r.id = ?1;
+UPDATE main.idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false, due_at = r.purge_at
+WHERE r.id IN (SELECT unhex(j.value) FROM json_each(?1) j);
 
 -- name: claimKey
 INSERT INTO main.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash,
-	created_at, lease_until, deadline_at, realm, timed, sweep_from, sweep_after, traceparent)
-SELECT ?1, ?2, ?3, 1, 1, ?4, ?5, ?6, ?7, ?8, c.now, c.now + ?9, c.now + ?10, ?11, ?17, c.now,
-	CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint) FROM main.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
-		THEN ?18 END, ?19
+	created_at, lease_until, deadline_at, realm, timed, traceparent)
+SELECT ?1, ?2, ?3, 1, 1, ?4, ?5, ?6, ?7, ?8, c.now, c.now + ?9, c.now + ?10, ?11, ?17, ?18
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c WHERE c.now >= ?12
 	AND (?15 = '' OR ?16 > coalesce((SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?15), -1)
 		AND c.now >= ?13 AND c.now <= ?14)
@@ -42,54 +39,26 @@ SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
 -- name: complete
 UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, headers = ?6, body = ?7,
 	expires_at = max(c.now, r.created_at) + ?8, purge_at = max(c.now, r.created_at) + ?9,
-	sweep_after = CASE WHEN r.sweep_after <= ?8 / 800000
-			AND max(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000 - ?8
-		THEN r.sweep_after ELSE 0 END,
-	sweep_from = CASE WHEN r.sweep_after <= ?8 / 800000
-			AND max(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000 - ?8
-		THEN r.sweep_from ELSE max(c.now, r.created_at) + ?8 END
+	due_at = max(c.now, r.created_at) + ?8
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
 
 -- name: count
-WITH RECURSIVE c AS MATERIALIZED (
-	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
-), class (after) AS (
-	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
-	UNION ALL
-	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
-	FROM class WHERE class.after IS NOT NULL
-)
-SELECT (SELECT now FROM c), o.half_done, o.method, o.route, count(*),
-	count(*) FILTER (WHERE o.created_at <= (SELECT now FROM c) - 3600 * 1000000),
-	count(*) FILTER (WHERE o.created_at <= (SELECT now FROM c) - 24 * 3600 * 1000000), min(o.created_at)
+SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, o.half_done, o.method, o.route, count(*),
+	count(*) FILTER (WHERE o.created_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 - 3600 * 1000000),
+	count(*) FILTER (WHERE o.created_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 - 24 * 3600 * 1000000), min(o.created_at)
 FROM (
-	SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at, r.id
-	FROM main.idempotency_record r
-	WHERE r.sweep_after IS NULL
-		AND r.realm >= ?2 AND r.realm <= ?3 AND (
-			?5 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c)))
-			OR (?6 OR ?7 AND r.deadline_at <= (SELECT now FROM c))
-				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c))
-		AND (?8 = '' OR r.method || ' ' || r.route = ?8) AND (length(?9) = 0 OR r.scope = ?9)
-		AND r.created_at >= ?10 AND r.created_at < ?11
-	UNION ALL
-	SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at, r.id
-	FROM class CROSS JOIN main.idempotency_record r
-	WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3) AND r.sweep_from > ?4
-		AND r.realm >= ?2 AND r.realm <= ?3 AND (
-			?5 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c)))
-			OR (?6 OR ?7 AND r.deadline_at <= (SELECT now FROM c))
-				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c))
-		AND (?8 = '' OR r.method || ' ' || r.route = ?8) AND (length(?9) = 0 OR r.scope = ?9)
-		AND r.created_at >= ?10 AND r.created_at < ?11
-	ORDER BY created_at, id LIMIT ?1
+	SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at
+	FROM main.idempotency_record r WHERE r.due_at IS NULL AND r.realm >= ?2 AND r.realm <= ?3
+	AND (?4 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)) OR (?5 OR ?6 AND r.deadline_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000) AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)
+	AND (?7 = '' OR r.method || ' ' || r.route = ?7) AND (length(?8) = 0 OR r.scope = ?8)
+	AND r.created_at >= ?9 AND r.created_at < ?10 ORDER BY r.created_at, r.id LIMIT ?1
 ) o
 GROUP BY o.half_done, o.method, o.route;
 
 -- name: countOpen
 SELECT count(*) FROM (
-	SELECT 1 FROM main.idempotency_record r WHERE r.scope = ?1 AND r.sweep_after IS NULL AND r.state IN (1, 3)
+	SELECT 1 FROM main.idempotency_record r WHERE r.scope = ?1 AND r.due_at IS NULL AND r.state IN (1, 3)
 		AND NOT (r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND r.deadline_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)
 	LIMIT ?2
 ) o;
@@ -100,32 +69,28 @@ WHERE ?1 = (SELECT file FROM pragma_database_list WHERE name = 'main') AND i.int
 	AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?3 AND ?4;
 
 -- name: drop
-DELETE FROM main.idempotency_record AS r WHERE r.id = ?1;
+DELETE FROM main.idempotency_record AS r WHERE r.id IN (SELECT unhex(j.value) FROM json_each(?1) j);
 
 -- name: dropReferences
 DELETE FROM main.idempotency_reference AS f WHERE f.record_id = ?1;
 
+-- name: dropReferencesOf
+DELETE FROM main.idempotency_reference AS f WHERE f.record_id IN (SELECT unhex(j.value) FROM json_each(?1) j);
+
 -- name: dropSteps
 DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1;
 
+-- name: dropStepsOf
+DELETE FROM main.idempotency_step AS s WHERE s.record_id IN (SELECT unhex(j.value) FROM json_each(?1) j);
+
 -- name: due
-WITH RECURSIVE c AS MATERIALIZED (
-	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
-), class (after) AS (
-	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
-	UNION ALL
-	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
-	FROM class WHERE class.after IS NOT NULL
-)
 SELECT CASE
-	WHEN r.state IN (2, 4, 5) AND r.purge_at <= c.now THEN 'dropped'
-	WHEN r.state = 2 AND r.expires_at <= c.now THEN 'tombstone'
-	ELSE '' END, r.id, r.recovery = 2, CASE WHEN r.timed AND r.state IN (2, 4) AND r.purge_at <= c.now THEN r.realm END,
+	WHEN r.state IN (2, 4, 5) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 THEN 'dropped'
+	WHEN r.state = 2 AND r.expires_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 THEN 'tombstone'
+	ELSE '' END, r.id, r.recovery = 2, CASE WHEN r.timed AND r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 THEN r.realm END,
 	r.method || ' ' || r.route
-FROM c CROSS JOIN class CROSS JOIN main.idempotency_record r
-WHERE r.sweep_after = class.after AND r.sweep_from <= c.now - class.after * 1000000
-	AND c.now >= ?2 AND c.now <= ?3
-LIMIT ?1;
+FROM main.idempotency_record r
+WHERE r.due_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?2 AND ?3 ORDER BY r.due_at LIMIT ?1 ;
 
 -- name: endIntent
 UPDATE main.idempotency_intent AS i SET ended_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, i.planned_at, coalesce(i.begun_at, 0))
@@ -204,17 +169,16 @@ FROM main.idempotency_settlement s WHERE s.record_id = ?1 ORDER BY s.settled_at,
 
 -- name: importRecord
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed,
-	sweep_after, sweep_from)
+	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed, due_at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-	?22, ?23)
+	?22)
 ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, owner = excluded.owner, fence = r.fence + 1,
 	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
 	hash_version = excluded.hash_version, command_hash = excluded.command_hash, created_at = excluded.created_at,
 	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, status = excluded.status, partial = excluded.partial, answer_encoding = 1,
 	headers = excluded.headers, body = excluded.body, traceparent = '', timed = r.timed OR excluded.timed,
-	sweep_after = excluded.sweep_after, sweep_from = excluded.sweep_from
+	due_at = excluded.due_at
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
 	AND NOT r.timed
 RETURNING fence;
@@ -231,14 +195,13 @@ ON CONFLICT (name) DO NOTHING;
 
 -- name: keepOut
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, purge_at, realm, sweep_after, sweep_from)
-SELECT ?1, ?4, ?2, ?7, 5, 3, '', '', 1, ?4, c.now, c.now, c.now, c.now + ?3, ?5, 0, c.now + ?3
+	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
+SELECT ?1, ?4, ?2, ?7, 5, 3, '', '', 1, ?4, c.now, c.now, c.now, c.now + ?3, ?5, c.now + ?3
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
 WHERE ?6 IS NULL
 ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
 	purge_at = CASE WHEN r.state = 5 THEN excluded.purge_at ELSE r.purge_at END,
-	sweep_after = CASE WHEN r.state = 5 THEN 0 ELSE r.sweep_after END,
-	sweep_from = CASE WHEN r.state = 5 THEN excluded.sweep_from ELSE r.sweep_from END
+	due_at = CASE WHEN r.state = 5 THEN excluded.due_at ELSE r.due_at END
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
 	AND NOT r.timed;
 
@@ -251,23 +214,12 @@ SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
 	(SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?1);
 
 -- name: lastAnswered
-WITH RECURSIVE class (after) AS (
-	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
-	UNION ALL
-	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
-	FROM class WHERE class.after IS NOT NULL
-)
-SELECT (
-	SELECT a.id FROM (
-		SELECT r.id, r.sweep_from, r.state, r.status, r.partial, r.realm, r.method, r.route
-		FROM main.idempotency_record r WHERE r.sweep_after = class.after ORDER BY r.sweep_from DESC LIMIT 1000
-	) a
-	WHERE a.state = 2 AND a.status < 300 AND NOT a.partial AND a.method || ' ' || a.route = ?2
-		AND substr(a.realm, 1, length(?1)) = ?1
-	ORDER BY a.sweep_from DESC LIMIT 1
-) AS found
-FROM class WHERE class.after > 0 AND found IS NOT NULL
-ORDER BY (SELECT r.sweep_from FROM main.idempotency_record r WHERE r.id = found) DESC LIMIT 1;
+SELECT r.id FROM (
+	SELECT l.id, l.created_at, l.state, l.status, l.partial, l.realm, l.method, l.route FROM main.idempotency_record l
+	WHERE l.due_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND l.due_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + 72 * 3600 * 1000000 ORDER BY l.due_at DESC LIMIT 1000
+) r
+WHERE r.state = 2 AND r.status < 300 AND NOT r.partial AND r.method || ' ' || r.route = ?2 AND substr(r.realm, 1, length(?1)) = ?1
+ORDER BY r.created_at DESC LIMIT 1;
 
 -- name: lastSettled
 SELECT s.settled_at, s.settled_by, s.reason, s.undone, s.before_fence, s.before_state, s.after_fence, s.after_state,
@@ -277,39 +229,24 @@ WHERE substr(r.realm, 1, length(?1)) = ?1 AND (?2 = '' OR s.settled_by = ?2)
 ORDER BY s.settled_at DESC LIMIT ?3;
 
 -- name: list
-WITH RECURSIVE c AS MATERIALIZED (
-	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
-), class (after) AS (
-	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
-	UNION ALL
-	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
-	FROM class WHERE class.after IS NOT NULL
-)
-SELECT (SELECT now FROM c), 0, NULL,
-	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
-	r.status, r.partial, r.answer_encoding, r.headers, r.body
-FROM (
-	SELECT r.* FROM main.idempotency_record r
-	WHERE r.sweep_after IS NULL AND (r.created_at, r.id) > (?12, ?13)
-		AND r.realm >= ?2 AND r.realm <= ?3 AND (
-			?5 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c)))
-			OR (?6 OR ?7 AND r.deadline_at <= (SELECT now FROM c))
-				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c))
-		AND (?8 = '' OR r.method || ' ' || r.route = ?8) AND (length(?9) = 0 OR r.scope = ?9)
-		AND r.created_at >= ?10 AND r.created_at < ?11
-	UNION ALL
-	SELECT r.* FROM class CROSS JOIN main.idempotency_record r
-	WHERE r.sweep_after = class.after AND class.after > 0 AND r.state IN (1, 3) AND r.sweep_from > ?4
-		AND (r.created_at, r.id) > (?12, ?13)
-		AND r.realm >= ?2 AND r.realm <= ?3 AND (
-			?5 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= (SELECT now FROM c)))
-			OR (?6 OR ?7 AND r.deadline_at <= (SELECT now FROM c))
-				AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= (SELECT now FROM c))
-		AND (?8 = '' OR r.method || ' ' || r.route = ?8) AND (length(?9) = 0 OR r.scope = ?9)
-		AND r.created_at >= ?10 AND r.created_at < ?11
-) r
+	r.status, r.partial, r.answer_encoding, r.headers, r.body FROM main.idempotency_record r
+WHERE (r.created_at, r.id) > (?11, ?12) AND r.due_at IS NULL AND r.realm >= ?2 AND r.realm <= ?3
+	AND (?4 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)) OR (?5 OR ?6 AND r.deadline_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000) AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)
+	AND (?7 = '' OR r.method || ' ' || r.route = ?7) AND (length(?8) = 0 OR r.scope = ?8)
+	AND r.created_at >= ?9 AND r.created_at < ?10
 ORDER BY r.created_at, r.id LIMIT ?1;
+
+-- name: listNewest
+SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.status, r.partial, r.answer_encoding, r.headers, r.body FROM main.idempotency_record r
+WHERE (r.created_at, r.id) < (?11, ?12) AND r.due_at IS NULL AND r.realm >= ?2 AND r.realm <= ?3
+	AND (?4 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)) OR (?5 OR ?6 AND r.deadline_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000) AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)
+	AND (?7 = '' OR r.method || ' ' || r.route = ?7) AND (length(?8) = 0 OR r.scope = ?8)
+	AND r.created_at >= ?9 AND r.created_at < ?10
+ORDER BY r.created_at DESC, r.id DESC LIMIT ?1;
 
 -- name: lockSetting
 SELECT s.value FROM main.idempotency_setting s WHERE s.name = ?1 ;
@@ -324,8 +261,8 @@ FROM (SELECT 1) AS one LEFT JOIN main.idempotency_record r ON r.id = ?1;
 
 -- name: loseAnswer
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
-SELECT ?1, ?2, ?3, ?4, 3, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, c.now, c.now + ?13, c.now, NULL
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
+SELECT ?1, ?2, ?3, ?4, 3, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, c.now, c.now + ?13
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c WHERE true
 ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner,
 	fence = CASE WHEN r.owner = excluded.owner THEN r.fence ELSE max(r.fence + 1, excluded.fence) END,
@@ -333,8 +270,7 @@ ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner,
 	hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
 	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
 	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
-	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
-	sweep_from = excluded.sweep_from, sweep_after = NULL
+	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL, due_at = NULL
 WHERE r.owner = excluded.owner AND r.state = 3
 	OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed;
 
@@ -371,24 +307,10 @@ ON CONFLICT (id) DO UPDATE SET hash_version = excluded.hash_version, command_has
 WHERE s.purge_at <= excluded.seen_at;
 
 -- name: openSteps
-WITH RECURSIVE class (after) AS (
-	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
-	UNION ALL
-	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
-	FROM class WHERE class.after IS NOT NULL
-)
 SELECT o.id, coalesce(s.name, '')
 FROM (
-	SELECT r.id
-	FROM (
-		SELECT o.id, o.realm, o.state FROM main.idempotency_record o WHERE o.sweep_after IS NULL
-		UNION ALL
-		SELECT n.id, n.realm, n.state FROM class CROSS JOIN main.idempotency_record n
-		WHERE n.sweep_after = class.after AND class.after > 0 AND n.state IN (1, 3)
-			AND n.sweep_from > ?3
-	) r
-	WHERE r.state IN (1, 3) AND substr(r.realm, 1, length(?2)) = ?2
-	LIMIT ?1
+	SELECT r.id FROM main.idempotency_record r
+	WHERE r.due_at IS NULL AND r.state IN (1, 3) AND substr(r.realm, 1, length(?2)) = ?2 LIMIT ?1
 ) o
 LEFT JOIN main.idempotency_step s ON s.record_id = o.id AND s.kind = 2;
 
@@ -400,41 +322,8 @@ WHERE r.id = ?1 AND r.fence = ?2 AND r.state = 1 AND r.recovery = 2 AND r.lease_
 SELECT 1 FROM main.idempotency_record r WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
 
 -- name: park
-UPDATE main.idempotency_record AS r SET state = 3, sweep_after = NULL
+UPDATE main.idempotency_record AS r SET state = 3
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
-
--- name: patrol
-WITH RECURSIVE class (after) AS (
-	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
-	UNION ALL
-	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
-	FROM class WHERE class.after IS NOT NULL
-)
-UPDATE main.idempotency_record AS r SET sweep_after = NULL
-WHERE r.id IN (
-	SELECT o.id FROM class CROSS JOIN main.idempotency_record o
-	WHERE o.sweep_after = class.after AND class.after > 0 AND o.state IN (1, 3) AND o.sweep_from > ?1 AND o.sweep_from <= ?2
-);
-
--- name: patrolUpto
-WITH RECURSIVE class (after) AS (
-	SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after >= 0
-	UNION ALL
-	SELECT (SELECT min(r.sweep_after) FROM main.idempotency_record r WHERE r.sweep_after > class.after)
-	FROM class WHERE class.after IS NOT NULL
-)
-SELECT min(?2, coalesce(min(l.moment), ?2)) FROM (
-	SELECT (
-		SELECT r.sweep_from FROM main.idempotency_record r
-		WHERE r.sweep_after = class.after AND class.after > 0 AND r.sweep_from > ?1
-		ORDER BY r.sweep_from LIMIT 1 OFFSET ?3
-	) AS moment FROM class
-) l;
-
--- name: patrolled
-SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
-	coalesce((SELECT CAST(p.value AS bigint) FROM main.idempotency_setting p WHERE p.name = 'patrol/limit'), 0),
-	coalesce((SELECT CAST(p.value AS bigint) FROM main.idempotency_setting p WHERE p.name = 'patrol/passed'), 0);
 
 -- name: payloadHash
 SELECT m.payload_hash FROM main.processed_message m
@@ -450,10 +339,8 @@ SELECT ?2, ?3, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 WHERE ?1 = (SE
 ON CONFLICT (intent) DO NOTHING;
 
 -- name: putOff
-UPDATE main.idempotency_record AS r SET
-	sweep_after = CASE WHEN r.state IN (2, 4, 5) THEN 0 END,
-	sweep_from = CASE WHEN r.state = 2 THEN r.expires_at ELSE coalesce(r.purge_at, r.sweep_from) END
-WHERE r.id = ?1;
+UPDATE main.idempotency_record AS r SET due_at = CASE WHEN r.state = 2 THEN r.expires_at ELSE r.purge_at END
+WHERE r.id IN (SELECT unhex(j.value) FROM json_each(?1) j);
 
 -- name: putSteps
 INSERT INTO main.idempotency_step AS s (record_id, name, kind, state, fence, started_at, finished_at, result, derived)
@@ -491,18 +378,18 @@ WHERE s.name LIKE ?1 AND CAST(s.value AS bigint) < CAST(?2 AS bigint);
 -- name: recordAnswer
 INSERT INTO main.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
-	expires_at, purge_at, sweep_from, sweep_after)
+	expires_at, purge_at, due_at)
 SELECT ?1, ?2, ?3, ?4, 2, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, c.now, c.now, ?14, ?15, ?16, ?17, c.now + ?18,
-	c.now + ?19, c.now + ?18, 0
+	c.now + ?19, c.now + ?18
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c WHERE c.now >= ?13
 ON CONFLICT (id) DO NOTHING;
 
 -- name: recordOver
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
-	expires_at, purge_at, sweep_from, sweep_after)
+	expires_at, purge_at, due_at)
 SELECT ?1, ?2, ?3, ?4, 2, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, c.now, c.now, ?14, ?15, ?16, ?17, c.now + ?18,
-	c.now + ?19, c.now + ?18, 0
+	c.now + ?19, c.now + ?18
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c WHERE c.now >= ?13
 ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
 	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
@@ -510,24 +397,21 @@ ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, f
 	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
 	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status,
 	partial = excluded.partial, answer_encoding = 1, headers = excluded.headers, body = excluded.body,
-	expires_at = excluded.expires_at, purge_at = excluded.purge_at, sweep_from = excluded.sweep_from, sweep_after = 0
+	expires_at = excluded.expires_at, purge_at = excluded.purge_at, due_at = excluded.due_at
 WHERE r.fence = ?20 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed);
 
 -- name: recordRunning
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
 SELECT ?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, 
-	CASE WHEN c.now BETWEEN ?15 AND ?16 THEN c.now + min(?13, ?14) END, c.now + ?14, c.now,
-	CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint) FROM main.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
-		THEN ?18 END
+	CASE WHEN c.now BETWEEN ?15 AND ?16 THEN c.now + min(?13, ?14) END, c.now + ?14
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c WHERE true
 ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
 	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
 	hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
 	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
 	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
-	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
-	sweep_from = excluded.sweep_from, sweep_after = excluded.sweep_after
+	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL, due_at = NULL
 WHERE r.fence = ?17 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed)
 RETURNING 1, created_at;
 
@@ -548,7 +432,7 @@ WHERE r.value = ?1 AND substr(r.realm, 1, length(?2)) = ?2 ORDER BY r.referred_a
 
 -- name: release
 UPDATE main.idempotency_record AS r SET state = 5, purge_at = c.now + ?4,
-	sweep_after = 0, sweep_from = c.now + ?4
+	due_at = c.now + ?4
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
 
@@ -557,7 +441,7 @@ UPDATE main.idempotency_record AS r SET
 	state = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN 1 ELSE 5 END, fence = r.fence + 1,
 	owner = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN ?4 ELSE r.owner END, attempts = max(r.attempts - 1, 1),
 	lease_until = c.now, purge_at = c.now + ?3,
-	sweep_after = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN NULL ELSE 0 END, sweep_from = c.now + ?3
+	due_at = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN NULL ELSE c.now + ?3 END
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
 WHERE r.id = ?1 AND r.owner = ?2 AND r.state = 1;
 
@@ -571,12 +455,7 @@ WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
 -- name: sealAnswer
 UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, headers = ?6, body = ?7,
 	expires_at = max(c.now, r.created_at) + ?8, purge_at = max(c.now, r.created_at) + ?9,
-	sweep_after = CASE WHEN r.sweep_after <= ?8 / 800000
-			AND max(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000 - ?8
-		THEN r.sweep_after ELSE 0 END,
-	sweep_from = CASE WHEN r.sweep_after <= ?8 / 800000
-			AND max(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000 - ?8
-		THEN r.sweep_from ELSE max(c.now, r.created_at) + ?8 END
+	due_at = max(c.now, r.created_at) + ?8
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3)
 RETURNING 1, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
@@ -593,7 +472,7 @@ SELECT s.value FROM main.idempotency_setting s WHERE s.name = ?1;
 -- name: settle
 UPDATE main.idempotency_record AS r SET state = ?3, fence = r.fence + 1, status = ?4,
 	partial = false, headers = ?5, body = ?6, expires_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?7, purge_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?8,
-	sweep_after = 0, sweep_from = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?7
+	due_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?7
 WHERE r.id = ?1 AND r.fence = ?2 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)) AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND r.deadline_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
 	AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?9 AND ?10 AND true;
 
@@ -628,17 +507,14 @@ UPDATE main.idempotency_record AS r SET scope = ?2, realm = ?11, owner = ?3, fen
 	created_at = CASE WHEN r.state = 1 THEN r.created_at ELSE c.now END,
 	attempts = CASE WHEN r.state = 1 THEN r.attempts + 1 ELSE 1 END,
 	lease_until = c.now + ?9, deadline_at = c.now + ?10, expires_at = NULL, purge_at = NULL, status = 0, partial = false,
-	answer_encoding = 1, headers = NULL, body = NULL, traceparent = ?22, timed = r.timed OR ?17 AND r.state <> 1,
-	sweep_from = CASE WHEN r.state = 1 THEN r.sweep_from ELSE c.now END,
-	sweep_after = CASE WHEN r.state <> 1
-		AND c.now > coalesce((SELECT CAST(p.value AS bigint) FROM main.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
-		THEN ?18 END
+	answer_encoding = 1, headers = NULL, body = NULL, traceparent = ?21, timed = r.timed OR ?17 AND r.state <> 1,
+	due_at = NULL
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
-WHERE r.id = ?1 AND r.fence = ?19 AND c.now >= ?12 AND (r.state = 5 OR c.now <= ?20)
+WHERE r.id = ?1 AND r.fence = ?18 AND c.now >= ?12 AND (r.state = 5 OR c.now <= ?19)
 	AND (r.state = 1 OR ?15 = ''
 		OR ?16 > coalesce((SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?15), -1)
 		AND c.now >= ?13 AND c.now <= ?14)
-	AND CASE WHEN ?21 THEN
+	AND CASE WHEN ?20 THEN
 		r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= c.now AND NOT r.timed
 	ELSE
 		r.state = 1 AND r.recovery = 2 AND r.lease_until <= c.now AND ?4 = 2 AND r.hash_version = ?7 AND r.command_hash = ?8

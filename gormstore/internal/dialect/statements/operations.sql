@@ -15,6 +15,88 @@ SELECT :now, :server, :columns,
 	CASE WHEN r.scope = $2 OR r.realm BETWEEN $3 AND $4 THEN r.body END
 FROM :"schema".idempotency_record r WHERE r.id = $1;
 
+-- macro: selected
+-- What list and count select: open records whose realm is from $2 to $3: where $4 is set, those whose state is unknown by now;
+-- where $5 is, Resume attempts that nobody runs any more; where $6 is, those of these that are past their deadline. $7 is a
+-- method and a route, or ''; $8 is a principal, or ''; they were created at $9 or later, and before $10.
+r.due_at IS NULL AND r.realm >= $2::bytea AND r.realm <= $3::bytea
+	AND ($4::boolean AND (:unknown) OR ($5::boolean OR $6::boolean AND r.deadline_at <= :now) AND :resumable)
+	AND ($7::text = '' OR r.method || ' ' || r.route = $7::text) AND (length($8::bytea) = 0 OR r.scope = $8::bytea)
+	AND r.created_at >= $9::bigint AND r.created_at < $10::bigint
+
+-- name: list
+-- A page of at most $1 records, behind the one that was created at $11 with the id $12. It is read from an index in the order
+-- of the page, so that it reads no more than it shows.
+SELECT :now, :server, :columns, r.headers, r.body FROM :"schema".idempotency_record r
+WHERE (r.created_at, r.id) > ($11::bigint, $12::bytea) AND :selected
+ORDER BY r.created_at, r.id LIMIT $1;
+
+-- name: listNewest
+SELECT :now, :server, :columns, r.headers, r.body FROM :"schema".idempotency_record r
+WHERE (r.created_at, r.id) < ($11::bigint, $12::bytea) AND :selected
+ORDER BY r.created_at DESC, r.id DESC LIMIT $1;
+
+-- name: count
+-- Counts the oldest $1 of the records that list returns, wherever the page is, by state and route.
+SELECT :now, o.half_done, o.method, o.route, count(*),
+	count(*) FILTER (WHERE o.created_at <= :now - 3600 * 1000000::bigint),
+	count(*) FILTER (WHERE o.created_at <= :now - 24 * 3600 * 1000000::bigint), min(o.created_at)
+FROM (
+	SELECT r.state = 1 AND r.recovery = 2 AS half_done, r.method, r.route, r.created_at
+	FROM :"schema".idempotency_record r WHERE :selected ORDER BY r.created_at, r.id LIMIT $1
+) o
+GROUP BY o.half_done, o.method, o.route;
+
+-- name: openSteps
+-- Of at most $1 open records whose realm begins with $2: the id and the name of each step that calls a provider, and '' for a
+-- record without any.
+SELECT o.id, coalesce(s.name, '')
+FROM (
+	SELECT r.id FROM :"schema".idempotency_record r
+	WHERE r.due_at IS NULL AND r.state IN (1, 3) AND :within($2::bytea) LIMIT $1
+) o
+LEFT JOIN :"schema".idempotency_step s ON s.record_id = o.id AND s.kind = 2;
+
+-- name: lastAnswered
+-- The last record of the route $2 (method and pattern) with a recorded success, whose realm begins with $1. It looks at the
+-- last thousand records whose retention ends in three days at the latest, the longest that there is.
+SELECT r.id FROM (
+	SELECT l.id, l.created_at, l.state, l.status, l.partial, l.realm, l.method, l.route FROM :"schema".idempotency_record l
+	WHERE l.due_at > :now AND l.due_at <= :now + 72 * 3600 * 1000000::bigint ORDER BY l.due_at DESC LIMIT 1000
+) r
+WHERE r.state = 2 AND r.status < 300 AND NOT r.partial AND r.method || ' ' || r.route = $2::text AND :within($1::bytea)
+ORDER BY r.created_at DESC LIMIT 1;
+
+-- name: due
+-- At most $1 records that have been due for the longest, and what is to become of them: whether they have steps, and of a timed
+-- key that was used and is dropped, realm and route, for its floor rises in the same transaction. By a clock outside of $2 and $3
+-- there is none. They are changed by their ids, in the JSON array $1 of the statements that follow.
+SELECT CASE
+	WHEN r.state IN (2, 4, 5) AND r.purge_at <= :now THEN 'dropped'
+	WHEN r.state = 2 AND r.expires_at <= :now THEN 'tombstone'
+	ELSE '' END, r.id, r.recovery = 2, CASE WHEN r.timed AND r.state IN (2, 4) AND r.purge_at <= :now THEN r.realm END,
+	r.method || ' ' || r.route
+FROM :"schema".idempotency_record r
+WHERE r.due_at <= :now AND :now BETWEEN $2::bigint AND $3::bigint ORDER BY r.due_at LIMIT $1 :skip_locked;
+
+-- name: bury
+UPDATE :"schema".idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false, due_at = r.purge_at
+WHERE r.id :ids($1);
+
+-- name: drop
+DELETE FROM :"schema".idempotency_record AS r WHERE r.id :ids($1);
+
+-- name: putOff
+-- Has a record looked at when its time is over: it was erased, say.
+UPDATE :"schema".idempotency_record AS r SET due_at = CASE WHEN r.state = 2 THEN r.expires_at ELSE r.purge_at END
+WHERE r.id :ids($1);
+
+-- name: dropStepsOf
+DELETE FROM :"schema".idempotency_step AS s WHERE s.record_id :ids($1);
+
+-- name: dropReferencesOf
+DELETE FROM :"schema".idempotency_reference AS f WHERE f.record_id :ids($1);
+
 -- name: near
 -- Up to $5 ids from $1 to $2 whose last bytes are $3, of records whose realm begins with $4.
 SELECT r.id FROM :"schema".idempotency_record r
@@ -24,7 +106,7 @@ ORDER BY r.id LIMIT $5;
 -- name: countOpen
 -- Counts up to $2 open records of the principal $1. A Resume attempt past its deadline is not open.
 SELECT count(*) FROM (
-	SELECT 1 FROM :"schema".idempotency_record r WHERE r.scope = $1 AND r.sweep_after IS NULL AND r.state IN (1, 3)
+	SELECT 1 FROM :"schema".idempotency_record r WHERE r.scope = $1 AND r.due_at IS NULL AND r.state IN (1, 3)
 		AND NOT (:resumable AND r.deadline_at <= :now)
 	LIMIT $2
 ) o;
@@ -34,7 +116,7 @@ SELECT count(*) FROM (
 -- status, $5 headers, $6 body, $7 retention, $8 retention and tombstone, $9 and $10 the clock's window.
 UPDATE :"schema".idempotency_record AS r SET state = $3::smallint, fence = r.fence + 1, status = $4::smallint,
 	partial = false, headers = $5::bytea, body = $6::bytea, expires_at = :now + $7::bigint, purge_at = :now + $8::bigint,
-	sweep_after = 0, sweep_from = :now + $7::bigint
+	due_at = :now + $7::bigint
 WHERE r.id = $1 AND r.fence = $2 AND (:unknown) AND r.lease_until <= :now AND r.deadline_at <= :now
 	AND :now BETWEEN $9::bigint AND $10::bigint AND :durably;
 

@@ -12,7 +12,7 @@ ON CONFLICT (record_id, name, value) DO NOTHING;
 -- name: referencesOf
 -- $1 is a JSON array of ids in hexadecimal digits.
 SELECT r.record_id, r.name, r.value FROM :"schema".idempotency_reference r
-WHERE r.record_id IN (:ids($1)) ORDER BY r.record_id, r.referred_at, r.name, r.value;
+WHERE r.record_id :ids($1) ORDER BY r.record_id, r.referred_at, r.name, r.value;
 
 -- name: referred
 -- The last $3 references whose value is $1 and whose realm begins with $2.

@@ -22,12 +22,7 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 UPDATE :"schema".idempotency_record AS r SET state = 2, status = $4::smallint, partial = $5::boolean, headers = $6::bytea,
 	body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint,
 	purge_at = greatest(c.now, r.created_at) + $9::bigint,
-	sweep_after = CASE WHEN r.sweep_after <= $8::bigint / 800000
-			AND greatest(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000::bigint - $8::bigint
-		THEN r.sweep_after ELSE 0 END,
-	sweep_from = CASE WHEN r.sweep_after <= $8::bigint / 800000
-			AND greatest(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000::bigint - $8::bigint
-		THEN r.sweep_from ELSE greatest(c.now, r.created_at) + $8::bigint END
+	due_at = greatest(c.now, r.created_at) + $8::bigint
 FROM (SELECT :now AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
 	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
@@ -48,7 +43,7 @@ RETURNING pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('syn
 WITH recorded AS (
 INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
-	expires_at, purge_at, sweep_from, sweep_after)
+	expires_at, purge_at, due_at)
 VALUES ($1, $2, $3, $4,
 	CAST(CASE WHEN pg_catalog.pg_backend_pid() = $20::integer AND :transaction_now = $21::bigint
 			AND (pg_catalog.current_setting('synchronous_commit') = $22::text
@@ -60,7 +55,7 @@ VALUES ($1, $2, $3, $4,
 	:now, :now, :now, $14, $15, $16, $17,
 	:now + $18::bigint,
 	:now + $19::bigint,
-	:now + $18::bigint, 0)
+	:now + $18::bigint)
 RETURNING state
 )
 SELECT 1 / pg_catalog.count(*) FROM recorded;
@@ -81,11 +76,11 @@ WITH c AS MATERIALIZED (
 ), recorded AS (
 	INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 		command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
-		expires_at, purge_at, sweep_from, sweep_after)
+		expires_at, purge_at, due_at)
 	SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 2, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
 		$10::bytea, $11::boolean, $12::text, c.now, c.now, c.now, $14::smallint, $15::boolean, $16::bytea, $17::bytea,
 		c.now + $18::bigint, c.now + $19::bigint,
-		c.now + $18::bigint, 0
+		c.now + $18::bigint
 	FROM c WHERE c.ours AND c.durably AND c.now >= $13::bigint
 	ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
 		state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
@@ -93,7 +88,7 @@ WITH c AS MATERIALIZED (
 		timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
 		lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status,
 		partial = excluded.partial, answer_encoding = 1, headers = excluded.headers, body = excluded.body,
-		expires_at = excluded.expires_at, purge_at = excluded.purge_at, sweep_from = excluded.sweep_from, sweep_after = 0
+		expires_at = excluded.expires_at, purge_at = excluded.purge_at, due_at = excluded.due_at
 	WHERE r.fence = $23::bigint
 		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed)
 	RETURNING r.id
@@ -106,31 +101,27 @@ SELECT CAST(CASE WHEN c.ours THEN '1' ELSE 'not ours' END AS integer) / (SELECT 
 -- way if it is the one that was seen; the sweep may have dropped it since.
 --
 -- $1 to $12 as in recordAnswer, $13 lease, $14 deadline, $15 and $16 the clock's window, $17 the fence of the free record that
--- was seen (0: there was none), $18 as $18 of claimKey, $19 to $21 the transaction that was begun (see mark.go).
+-- was seen (0: there was none), $18 to $20 the transaction that was begun (see mark.go).
 WITH c AS MATERIALIZED (
-	SELECT n.now, pg_catalog.pg_backend_pid() = $19::integer AND :transaction_now = $20::bigint AS ours,
+	SELECT n.now, pg_catalog.pg_backend_pid() = $18::integer AND :transaction_now = $19::bigint AS ours,
 		n.now BETWEEN $15::bigint
 			AND $16::bigint AS trusted,
-		pg_catalog.current_setting('synchronous_commit') = $21::text
-			OR pg_catalog.set_config('synchronous_commit', $21::text, true) <> '' AS durably
+		pg_catalog.current_setting('synchronous_commit') = $20::text
+			OR pg_catalog.set_config('synchronous_commit', $20::text, true) <> '' AS durably
 	FROM (SELECT :now AS now) n
 ), recorded AS (
 	INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-		command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
+		command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
 	SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 1, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
 		$10::bytea, $11::boolean, $12::text, c.now,
-		c.now + least($13::bigint, $14::bigint), c.now + $14::bigint, c.now,
-		CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint)
-			FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
-			THEN $18::integer END
+		c.now + least($13::bigint, $14::bigint), c.now + $14::bigint
 	FROM c WHERE c.ours AND c.durably AND c.trusted
 	ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
 		state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
 		hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
 		timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
 		lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
-		answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
-		sweep_from = excluded.sweep_from, sweep_after = excluded.sweep_after
+		answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL, due_at = NULL
 	WHERE r.fence = $17::bigint
 		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed)
 	RETURNING r.id
@@ -174,12 +165,7 @@ WITH c AS MATERIALIZED (
 	UPDATE :"schema".idempotency_record AS r SET state = 2, status = $4::smallint, partial = $5::boolean, headers = $6::bytea,
 		body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint,
 		purge_at = greatest(c.now, r.created_at) + $9::bigint,
-		sweep_after = CASE WHEN r.sweep_after <= $8::bigint / 800000
-				AND greatest(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000::bigint - $8::bigint
-			THEN r.sweep_after ELSE 0 END,
-		sweep_from = CASE WHEN r.sweep_after <= $8::bigint / 800000
-				AND greatest(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000::bigint - $8::bigint
-			THEN r.sweep_from ELSE greatest(c.now, r.created_at) + $8::bigint END
+		due_at = greatest(c.now, r.created_at) + $8::bigint
 	FROM c
 	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3) AND c.ours AND c.durably
 	RETURNING r.id
@@ -190,9 +176,9 @@ SELECT CAST(CASE WHEN c.ours THEN '1' ELSE 'not ours' END AS integer) / (SELECT 
 -- Records that nobody knows which rows of an attempt were committed: its handler has ended the transaction. The attempt's lock
 -- is held. $1 to $12 as in recordAnswer, $13 what is left of the deadline. Another attempt's record stays.
 INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
 SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 3, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
-	$10::bytea, $11::boolean, $12::text, c.now, c.now, c.now + $13::bigint, c.now, NULL
+	$10::bytea, $11::boolean, $12::text, c.now, c.now, c.now + $13::bigint
 FROM (SELECT :now AS now) c
 WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 	THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
@@ -202,8 +188,7 @@ ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner,
 	hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
 	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
 	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
-	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
-	sweep_from = excluded.sweep_from, sweep_after = NULL
+	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL, due_at = NULL
 WHERE r.owner = excluded.owner AND r.state = 3
 	OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed;
 
@@ -239,7 +224,7 @@ SELECT pg_catalog.set_config('session_authorization', $1::text, true), pg_catalo
 	pg_catalog.set_config('search_path', $3::text, true), pg_catalog.set_config('DateStyle', $4::text, true);
 
 -- name: park
-UPDATE :"schema".idempotency_record AS r SET state = 3, sweep_after = NULL
+UPDATE :"schema".idempotency_record AS r SET state = 3
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
 	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
@@ -248,7 +233,7 @@ WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
 -- Frees the key. It keeps the row, so that the fence goes on rising; the sweep drops the row after $4.
 UPDATE :"schema".idempotency_record AS r SET state = 5,
 	purge_at = c.now + $4::bigint,
-	sweep_after = 0, sweep_from = c.now + $4::bigint
+	due_at = c.now + $4::bigint
 FROM (SELECT :now AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 
@@ -261,8 +246,7 @@ UPDATE :"schema".idempotency_record AS r SET
 	state = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN 1 ELSE 5 END, fence = r.fence + 1,
 	owner = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN $4::bytea ELSE r.owner END, attempts = greatest(r.attempts - 1, 1),
 	lease_until = c.now, purge_at = c.now + $3::bigint,
-	sweep_after = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN NULL ELSE 0 END,
-	sweep_from = c.now + $3::bigint
+	due_at = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN NULL ELSE c.now + $3::bigint END
 FROM (SELECT :now AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.state = 1;
 
@@ -281,9 +265,9 @@ WHERE r.id = $1 AND r.fence = $2 AND r.state = 1 AND r.recovery = 2 AND r.lease_
 -- fence. It waits for what holds the row, and changes nothing where the attempt's record, or another one's, is there. Of a claim
 -- $6 is NULL, and a record that is free only because its time is over stays what it is: the clock may be wrong.
 INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, purge_at, realm, sweep_after, sweep_from)
+	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
 SELECT $1::bytea, $4::bytea, $2::bytea, $7::bigint, 5, 3, '', '', 1, $4::bytea, c.now, c.now, c.now,
-	c.now + $3::bigint, $5::bytea, 0, c.now + $3::bigint
+	c.now + $3::bigint, $5::bytea, c.now + $3::bigint
 FROM (SELECT :now AS now) c
 WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 	THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
@@ -291,8 +275,7 @@ ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
 	state = CASE WHEN $6::bigint IS NULL THEN r.state ELSE 5 END,
 	headers = CASE WHEN $6::bigint IS NULL THEN r.headers END, body = CASE WHEN $6::bigint IS NULL THEN r.body END,
 	purge_at = CASE WHEN r.state = 5 OR $6::bigint IS NOT NULL THEN excluded.purge_at ELSE r.purge_at END,
-	sweep_after = CASE WHEN r.state = 5 OR $6::bigint IS NOT NULL THEN 0 ELSE r.sweep_after END,
-	sweep_from = CASE WHEN r.state = 5 OR $6::bigint IS NOT NULL THEN excluded.sweep_from ELSE r.sweep_from END
+	due_at = CASE WHEN r.state = 5 OR $6::bigint IS NOT NULL THEN excluded.due_at ELSE r.due_at END
 WHERE ($6::bigint IS NULL OR r.fence = $6::bigint)
 	AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed);
 

@@ -17,28 +17,22 @@
 -- $13 to $14 by the clock, if $16, the time in it, is above the floor. $17 says whether the record is one of a timed key.
 -- One snapshot shows either the record or the floor that the sweep has raised when it dropped the record.
 --
--- $18 is sweep_after. It is NULL for a record that is to be counted while it is open, and becomes NULL where the clock shows
--- a time that the patrol has passed or is passing, because the clock has gone back: the patrol would not find the record.
---
--- $19 lock, $20 the trace of the attempt.
+-- $18 lock, $19 the trace of the attempt.
 WITH there AS MATERIALIZED (
 	SELECT :columns, r.headers, r.body
 	FROM :"schema".idempotency_record r WHERE r.id = $1
 ), c AS MATERIALIZED (
 	SELECT :now AS now,
-		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($19::bigint) END AS lock,
+		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($18::bigint) END AS lock,
 		CASE WHEN $15::text <> '' THEN (SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f
 			WHERE f.name = $15::text) END AS floor,
 		:durably AS durably
 ), won AS (
 	INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
-		command_hash, created_at, lease_until, deadline_at, realm, timed, sweep_from, sweep_after, traceparent)
+		command_hash, created_at, lease_until, deadline_at, realm, timed, traceparent)
 	SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, c.now,
 		c.now + $9::bigint, c.now + $10::bigint, $11::bytea,
-		$17::boolean, c.now,
-		CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint)
-			FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
-			THEN $18::integer END, $20::text
+		$17::boolean, $19::text
 	FROM c WHERE c.lock AND c.now >= $12::bigint
 		AND ($15::text = '' OR $16::bigint > coalesce(c.floor, -1)
 			AND c.now >= $13::bigint
@@ -74,19 +68,16 @@ SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE 
 	:mark, :guards('');
 
 -- name: insertRecord
--- claimKey where there is no record: it wins, and returns the clock and the server, or it returns no row and says nothing. It is one plain INSERT, which is what most requests need. $1 to $18 as in claimKey, $19 lock, $20 the
+-- claimKey where there is no record: it wins, and returns the clock and the server, or it returns no row and says nothing. It is one plain INSERT, which is what most requests need. $1 to $17 as in claimKey, $18 lock, $19 the
 -- trace of the attempt.
 INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, realm, timed, sweep_from, sweep_after, traceparent)
+	command_hash, created_at, lease_until, deadline_at, realm, timed, traceparent)
 SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, c.now,
 	c.now + $9::bigint, c.now + $10::bigint, $11::bytea,
-	$17::boolean, c.now,
-	CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint)
-		FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
-		THEN $18::integer END, $20::text
+	$17::boolean, $19::text
 FROM (SELECT :now AS now) c
 WHERE CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1)
-		THEN pg_catalog.pg_try_advisory_xact_lock($19::bigint) END
+		THEN pg_catalog.pg_try_advisory_xact_lock($18::bigint) END
 	AND c.now >= $12::bigint
 	AND ($15::text = '' OR $16::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f
 			WHERE f.name = $15::text), -1)
@@ -97,15 +88,15 @@ ON CONFLICT (id) DO NOTHING RETURNING created_at,
 	:server;
 
 -- name: takeOver
--- Gives a record to a new attempt, as the record was seen: free where $21 is true, else a Resume attempt whose lease has run
+-- Gives a record to a new attempt, as the record was seen: free where $20 is true, else a Resume attempt whose lease has run
 -- out, for the same command. A resumable record may become free in between. A free record keeps only its fence, which rises.
 -- A resumed record is still the same operation, with its steps; the time of its key was not judged, so that it does not
 -- become a timed one.
 --
--- $2 to $18 as in claimKey, $19 the fence that was seen, $20 end of the clock's window, $22 lock: another attempt's
--- transaction may hold the row. $23 is the trace of the new attempt. A resumed operation is listed as open: the patrol may have passed its created_at.
+-- $2 to $17 as in claimKey, $18 the fence that was seen, $19 end of the clock's window, $21 lock: another attempt's
+-- transaction may hold the row. $22 is the trace of the new attempt.
 WITH l AS MATERIALIZED (
-	SELECT pg_catalog.pg_try_advisory_xact_lock($22::bigint) AS lock
+	SELECT pg_catalog.pg_try_advisory_xact_lock($21::bigint) AS lock
 ), won AS (
 	UPDATE :"schema".idempotency_record AS r SET scope = $2, realm = $11, owner = $3, fence = r.fence + 1, state = 1,
 		recovery = $4::smallint, method = $5, route = $6, hash_version = $7::smallint, command_hash = $8,
@@ -114,22 +105,19 @@ WITH l AS MATERIALIZED (
 		lease_until = c.now + $9::bigint,
 		deadline_at = c.now + $10::bigint,
 		expires_at = NULL, purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL,
-		traceparent = $23::text, timed = r.timed OR $17::boolean AND r.state <> 1,
-		sweep_from = CASE WHEN r.state = 1 THEN r.sweep_from ELSE c.now END,
-		sweep_after = CASE WHEN r.state <> 1 AND c.now > coalesce((SELECT CAST(p.value AS bigint)
-			FROM :"schema".idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
-			THEN $18::integer END
+		traceparent = $22::text, timed = r.timed OR $17::boolean AND r.state <> 1,
+		due_at = NULL
 	FROM (SELECT :now AS now) c
-	WHERE r.id = $1 AND r.fence = $19::bigint
+	WHERE r.id = $1 AND r.fence = $18::bigint
 		AND c.now >= $12::bigint
-		AND (r.state = 5 OR c.now <= $20::bigint)
+		AND (r.state = 5 OR c.now <= $19::bigint)
 		AND (r.state = 1 OR $15::text = ''
 			OR $16::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f
 				WHERE f.name = $15::text), -1)
 			AND c.now >= $13::bigint
 			AND c.now <= $14::bigint)
 		AND :durably
-		AND CASE WHEN $21::boolean THEN
+		AND CASE WHEN $20::boolean THEN
 			:free
 		ELSE
 			r.state = 1 AND r.recovery = 2 AND r.lease_until <= :now
@@ -191,20 +179,19 @@ SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint),
 SELECT pg_catalog.pg_advisory_xact_lock($1::bigint);
 
 -- name: importRecord
--- Adds a record whose id is not there, or is free, and returns the fence of the record that was written. $22 sweep_after,
--- $23 sweep_from. A free record's
+-- Adds a record whose id is not there, or is free, and returns the fence of the record that was written. $22 due_at. A free record's
 -- fence rises, and so it is above the imported one's own. An attempt that is running holds the record's advisory lock
--- ($24): its key is left alone, instead of waited for.
+-- ($23): its key is left alone, instead of waited for.
 WITH l AS MATERIALIZED (
-	SELECT pg_catalog.pg_try_advisory_xact_lock($24::bigint) AS lock
+	SELECT pg_catalog.pg_try_advisory_xact_lock($23::bigint) AS lock
 )
 INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm,
-	timed, sweep_after, sweep_from)
+	timed, due_at)
 SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, $5::smallint, $6::smallint, $7::text, $8::text, $9::smallint,
 	$10::bytea, $11::bigint, $12::bigint, $13::bigint, $14::bigint, $15::bigint, $16::smallint,
 	$17::boolean, $18::bytea, $19::bytea, $20::bytea, $21::boolean,
-	$22::integer, $23::bigint
+	$22::bigint
 FROM l WHERE l.lock
 ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, owner = excluded.owner, fence = r.fence + 1,
 	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
@@ -212,6 +199,6 @@ ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, o
 	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, status = excluded.status, partial = excluded.partial, answer_encoding = 1,
 	headers = excluded.headers, body = excluded.body, traceparent = '', timed = r.timed OR excluded.timed,
-	sweep_after = excluded.sweep_after, sweep_from = excluded.sweep_from
+	due_at = excluded.due_at
 WHERE :free
 RETURNING fence;

@@ -10,21 +10,16 @@ WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
 -- name: complete
 UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, headers = ?6, body = ?7,
 	expires_at = max(c.now, r.created_at) + ?8, purge_at = max(c.now, r.created_at) + ?9,
-	sweep_after = CASE WHEN r.sweep_after <= ?8 / 800000
-			AND max(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000 - ?8
-		THEN r.sweep_after ELSE 0 END,
-	sweep_from = CASE WHEN r.sweep_after <= ?8 / 800000
-			AND max(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000 - ?8
-		THEN r.sweep_from ELSE max(c.now, r.created_at) + ?8 END
+	due_at = max(c.now, r.created_at) + ?8
 FROM (SELECT :now AS now) c
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
 
 -- name: recordAnswer
 INSERT INTO main.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
-	expires_at, purge_at, sweep_from, sweep_after)
+	expires_at, purge_at, due_at)
 SELECT ?1, ?2, ?3, ?4, 2, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, c.now, c.now, ?14, ?15, ?16, ?17, c.now + ?18,
-	c.now + ?19, c.now + ?18, 0
+	c.now + ?19, c.now + ?18
 FROM (SELECT :now AS now) c WHERE c.now >= ?13
 ON CONFLICT (id) DO NOTHING;
 
@@ -32,9 +27,9 @@ ON CONFLICT (id) DO NOTHING;
 -- ?20 the fence of the free record that was seen.
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
-	expires_at, purge_at, sweep_from, sweep_after)
+	expires_at, purge_at, due_at)
 SELECT ?1, ?2, ?3, ?4, 2, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, c.now, c.now, ?14, ?15, ?16, ?17, c.now + ?18,
-	c.now + ?19, c.now + ?18, 0
+	c.now + ?19, c.now + ?18
 FROM (SELECT :now AS now) c WHERE c.now >= ?13
 ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
 	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
@@ -42,25 +37,22 @@ ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, f
 	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
 	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status,
 	partial = excluded.partial, answer_encoding = 1, headers = excluded.headers, body = excluded.body,
-	expires_at = excluded.expires_at, purge_at = excluded.purge_at, sweep_from = excluded.sweep_from, sweep_after = 0
+	expires_at = excluded.expires_at, purge_at = excluded.purge_at, due_at = excluded.due_at
 WHERE r.fence = ?20 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed);
 
 -- name: recordRunning
 -- Where the clock is outside of its window, the end of the lease is NULL, which is refused. So in sealRunning.
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
 SELECT ?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, 
-	CASE WHEN c.now BETWEEN ?15 AND ?16 THEN c.now + min(?13, ?14) END, c.now + ?14, c.now,
-	CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint) FROM main.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
-		THEN ?18 END
+	CASE WHEN c.now BETWEEN ?15 AND ?16 THEN c.now + min(?13, ?14) END, c.now + ?14
 FROM (SELECT :now AS now) c WHERE true
 ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
 	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
 	hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
 	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
 	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
-	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
-	sweep_from = excluded.sweep_from, sweep_after = excluded.sweep_after
+	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL, due_at = NULL
 WHERE r.fence = ?17 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed)
 RETURNING 1, created_at;
 
@@ -77,20 +69,15 @@ RETURNING 1, :now;
 -- name: sealAnswer
 UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, headers = ?6, body = ?7,
 	expires_at = max(c.now, r.created_at) + ?8, purge_at = max(c.now, r.created_at) + ?9,
-	sweep_after = CASE WHEN r.sweep_after <= ?8 / 800000
-			AND max(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000 - ?8
-		THEN r.sweep_after ELSE 0 END,
-	sweep_from = CASE WHEN r.sweep_after <= ?8 / 800000
-			AND max(c.now, r.created_at) <= r.sweep_from + r.sweep_after * 1000000 - ?8
-		THEN r.sweep_from ELSE max(c.now, r.created_at) + ?8 END
+	due_at = max(c.now, r.created_at) + ?8
 FROM (SELECT :now AS now) c
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3)
 RETURNING 1, :now;
 
 -- name: loseAnswer
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, sweep_from, sweep_after)
-SELECT ?1, ?2, ?3, ?4, 3, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, c.now, c.now + ?13, c.now, NULL
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
+SELECT ?1, ?2, ?3, ?4, 3, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, c.now, c.now + ?13
 FROM (SELECT :now AS now) c WHERE true
 ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner,
 	fence = CASE WHEN r.owner = excluded.owner THEN r.fence ELSE max(r.fence + 1, excluded.fence) END,
@@ -98,18 +85,17 @@ ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner,
 	hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
 	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
 	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
-	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
-	sweep_from = excluded.sweep_from, sweep_after = NULL
+	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL, due_at = NULL
 WHERE r.owner = excluded.owner AND r.state = 3
 	OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed;
 
 -- name: park
-UPDATE main.idempotency_record AS r SET state = 3, sweep_after = NULL
+UPDATE main.idempotency_record AS r SET state = 3
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
 
 -- name: release
 UPDATE main.idempotency_record AS r SET state = 5, purge_at = c.now + ?4,
-	sweep_after = 0, sweep_from = c.now + ?4
+	due_at = c.now + ?4
 FROM (SELECT :now AS now) c
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
 
@@ -118,7 +104,7 @@ UPDATE main.idempotency_record AS r SET
 	state = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN 1 ELSE 5 END, fence = r.fence + 1,
 	owner = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN ?4 ELSE r.owner END, attempts = max(r.attempts - 1, 1),
 	lease_until = c.now, purge_at = c.now + ?3,
-	sweep_after = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN NULL ELSE 0 END, sweep_from = c.now + ?3
+	due_at = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN NULL ELSE c.now + ?3 END
 FROM (SELECT :now AS now) c
 WHERE r.id = ?1 AND r.owner = ?2 AND r.state = 1;
 
@@ -129,13 +115,12 @@ WHERE r.id = ?1 AND r.fence = ?2 AND r.state = 1 AND r.recovery = 2 AND r.lease_
 -- name: keepOut
 -- A COMMIT is not read back like this: see readBack in package txn.
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, purge_at, realm, sweep_after, sweep_from)
-SELECT ?1, ?4, ?2, ?7, 5, 3, '', '', 1, ?4, c.now, c.now, c.now, c.now + ?3, ?5, 0, c.now + ?3
+	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
+SELECT ?1, ?4, ?2, ?7, 5, 3, '', '', 1, ?4, c.now, c.now, c.now, c.now + ?3, ?5, c.now + ?3
 FROM (SELECT :now AS now) c
 WHERE ?6 IS NULL
 ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
 	purge_at = CASE WHEN r.state = 5 THEN excluded.purge_at ELSE r.purge_at END,
-	sweep_after = CASE WHEN r.state = 5 THEN 0 ELSE r.sweep_after END,
-	sweep_from = CASE WHEN r.state = 5 THEN excluded.sweep_from ELSE r.sweep_from END
+	due_at = CASE WHEN r.state = 5 THEN excluded.due_at ELSE r.due_at END
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now
 	AND NOT r.timed;

@@ -3,10 +3,8 @@
 
 -- name: claimKey
 INSERT INTO main.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash,
-	created_at, lease_until, deadline_at, realm, timed, sweep_from, sweep_after, traceparent)
-SELECT ?1, ?2, ?3, 1, 1, ?4, ?5, ?6, ?7, ?8, c.now, c.now + ?9, c.now + ?10, ?11, ?17, c.now,
-	CASE WHEN c.now > coalesce((SELECT CAST(p.value AS bigint) FROM main.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
-		THEN ?18 END, ?19
+	created_at, lease_until, deadline_at, realm, timed, traceparent)
+SELECT ?1, ?2, ?3, 1, 1, ?4, ?5, ?6, ?7, ?8, c.now, c.now + ?9, c.now + ?10, ?11, ?17, ?18
 FROM (SELECT :now AS now) c WHERE c.now >= ?12
 	AND (?15 = '' OR ?16 > coalesce((SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?15), -1)
 		AND c.now >= ?13 AND c.now <= ?14)
@@ -18,17 +16,14 @@ UPDATE main.idempotency_record AS r SET scope = ?2, realm = ?11, owner = ?3, fen
 	created_at = CASE WHEN r.state = 1 THEN r.created_at ELSE c.now END,
 	attempts = CASE WHEN r.state = 1 THEN r.attempts + 1 ELSE 1 END,
 	lease_until = c.now + ?9, deadline_at = c.now + ?10, expires_at = NULL, purge_at = NULL, status = 0, partial = false,
-	answer_encoding = 1, headers = NULL, body = NULL, traceparent = ?22, timed = r.timed OR ?17 AND r.state <> 1,
-	sweep_from = CASE WHEN r.state = 1 THEN r.sweep_from ELSE c.now END,
-	sweep_after = CASE WHEN r.state <> 1
-		AND c.now > coalesce((SELECT CAST(p.value AS bigint) FROM main.idempotency_setting p WHERE p.name = 'patrol/limit'), 0)
-		THEN ?18 END
+	answer_encoding = 1, headers = NULL, body = NULL, traceparent = ?21, timed = r.timed OR ?17 AND r.state <> 1,
+	due_at = NULL
 FROM (SELECT :now AS now) c
-WHERE r.id = ?1 AND r.fence = ?19 AND c.now >= ?12 AND (r.state = 5 OR c.now <= ?20)
+WHERE r.id = ?1 AND r.fence = ?18 AND c.now >= ?12 AND (r.state = 5 OR c.now <= ?19)
 	AND (r.state = 1 OR ?15 = ''
 		OR ?16 > coalesce((SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?15), -1)
 		AND c.now >= ?13 AND c.now <= ?14)
-	AND CASE WHEN ?21 THEN
+	AND CASE WHEN ?20 THEN
 		r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= c.now AND NOT r.timed
 	ELSE
 		r.state = 1 AND r.recovery = 2 AND r.lease_until <= c.now AND ?4 = 2 AND r.hash_version = ?7 AND r.command_hash = ?8
@@ -43,17 +38,16 @@ FROM (SELECT 1) AS one LEFT JOIN main.idempotency_record r ON r.id = ?1;
 
 -- name: importRecord
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed,
-	sweep_after, sweep_from)
+	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed, due_at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-	?22, ?23)
+	?22)
 ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, owner = excluded.owner, fence = r.fence + 1,
 	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
 	hash_version = excluded.hash_version, command_hash = excluded.command_hash, created_at = excluded.created_at,
 	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, status = excluded.status, partial = excluded.partial, answer_encoding = 1,
 	headers = excluded.headers, body = excluded.body, traceparent = '', timed = r.timed OR excluded.timed,
-	sweep_after = excluded.sweep_after, sweep_from = excluded.sweep_from
+	due_at = excluded.due_at
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now
 	AND NOT r.timed
 RETURNING fence;

@@ -23,4 +23,5 @@ max(:it)
 SELECT file FROM pragma_database_list WHERE name = 'main'
 
 -- macro: ids
-SELECT unhex(j.value) FROM json_each(:it) j
+-- One of those in the JSON array :it.
+IN (SELECT unhex(j.value) FROM json_each(:it) j)
