@@ -31,10 +31,10 @@ var lists embed.FS
 type mutant struct {
 	id         string
 	rule, what string
-	file       string
-	edits      []edit
-	pkg, tests string // tests is a pattern of go test -run; "": all of the package
-	survives   string // why it may
+	files      []string
+	edits      map[string][]edit // by file
+	pkg, tests string            // tests is a pattern of go test -run; "": all of the package
+	survives   string            // why it may
 }
 
 // edit is a change of a file: the first old lines behind a text become others.
@@ -63,14 +63,13 @@ func main() {
 	}
 	byPackage := map[string][]*mutant{}
 	for _, m := range all {
-		content, _ := os.ReadFile(m.file)
-		_, there := m.mutated(string(content))
+		_, there := m.mutated()
 		switch {
 		case !slices.ContainsFunc(strings.Split(*only, "|"), func(part string) bool {
-			return strings.Contains(m.line()+" "+m.file+" "+m.pkg, part)
+			return strings.Contains(m.line()+" "+strings.Join(m.files, " ")+" "+m.pkg, part)
 		}):
 		case !there:
-			say(m, "does not apply", m.file)
+			say(m, "does not apply", m.files[0])
 		case *apply:
 			say(m, "applies", "")
 		default:
@@ -115,7 +114,7 @@ func exit(err error) {
 func (m *mutant) line() string { return m.rule + ": " + m.what }
 
 // read reads the lists. A mutant begins with "= rule: what". Then come "in file", perhaps "behind text", the lines to take
-// away with "- ", those to put there with "+ " (these three again for another place), "by package tests", and perhaps
+// away with "- ", those to put there with "+ " (all of these again for another place), "by package tests", and perhaps
 // "survives why".
 func read() (all []*mutant, err error) {
 	files, err := fs.Glob(lists, "list/*.txt")
@@ -128,7 +127,7 @@ func read() (all []*mutant, err error) {
 		for n, line := range strings.Split(string(content), "\n") {
 			word, rest, _ := strings.Cut(line, " ")
 			if word == "=" {
-				m = &mutant{id: strconv.Itoa(len(all) + 1)}
+				m = &mutant{id: strconv.Itoa(len(all) + 1), edits: map[string][]edit{}}
 				m.rule, m.what, _ = strings.Cut(rest, ": ")
 				all = append(all, m)
 				continue
@@ -136,19 +135,9 @@ func read() (all []*mutant, err error) {
 			switch word {
 			case "", "#":
 			case "in":
-				m.file = rest
-			case "behind", "-":
-				if e := len(m.edits); e == 0 || m.edits[e-1].text != nil {
-					m.edits = append(m.edits, edit{})
-				}
-				if e := &m.edits[len(m.edits)-1]; word == "-" {
-					e.old = append(e.old, rest)
-				} else {
-					e.behind = rest
-				}
-			case "+":
-				e := &m.edits[len(m.edits)-1]
-				e.text = append(e.text, rest)
+				m.files = append(m.files, rest)
+			case "behind", "-", "+":
+				m.change(word, rest)
 			case "by":
 				m.pkg, m.tests, _ = strings.Cut(rest, " ")
 			case "survives":
@@ -163,17 +152,41 @@ func read() (all []*mutant, err error) {
 
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^panic: test timed out`)
 
-// mutated is the file with the mutant.
-func (m *mutant) mutated(content string) (string, bool) {
-	for _, e := range m.edits {
-		before, rest, behind := strings.Cut(content, e.behind)
-		head, tail, there := strings.Cut(rest, strings.Join(e.old, "\n"))
-		if !behind || !there {
-			return "", false
-		}
-		content = before + e.behind + head + strings.Join(e.text, "\n") + tail
+// change takes a line of an edit. One that follows the new text begins the next edit.
+func (m *mutant) change(word, line string) {
+	file := m.files[len(m.files)-1]
+	edits := m.edits[file]
+	if n := len(edits); n == 0 || edits[n-1].text != nil && word != "+" {
+		edits = append(edits, edit{})
 	}
-	return content, len(m.edits) > 0
+	switch e := &edits[len(edits)-1]; word {
+	case "behind":
+		e.behind = line
+	case "-":
+		e.old = append(e.old, line)
+	default:
+		e.text = append(e.text, line)
+	}
+	m.edits[file] = edits
+}
+
+// mutated are the files with the mutant.
+func (m *mutant) mutated() (texts map[string]string, there bool) {
+	texts = map[string]string{}
+	for file, edits := range m.edits {
+		text, _ := os.ReadFile(file)
+		content := string(text)
+		for _, e := range edits {
+			before, rest, behind := strings.Cut(content, e.behind)
+			head, tail, there := strings.Cut(rest, strings.Join(e.old, "\n"))
+			if !behind || !there {
+				return nil, false
+			}
+			content = before + e.behind + head + strings.Join(e.text, "\n") + tail
+		}
+		texts[file] = content
+	}
+	return texts, true
 }
 
 // try runs the tests of a mutant. It returns what became of it, and the last test that has failed.
@@ -207,12 +220,8 @@ func (w *woven) try(m *mutant) (became, why string) {
 
 // runAlone builds the tests with one mutant.
 func (m *mutant) runAlone() ([]byte, error) {
-	content, err := os.ReadFile(m.file)
-	if err != nil {
-		return nil, err
-	}
-	mutated, _ := m.mutated(string(content))
-	f := &files{texts: map[string]string{m.file: mutated}, names: map[string]string{}}
+	texts, _ := m.mutated()
+	f := &files{texts: texts, names: map[string]string{}}
 	dir, err := os.MkdirTemp("", "mutant")
 	if err != nil {
 		return nil, err
@@ -244,7 +253,7 @@ func text(all []*mutant) string {
 		if m.survives != "" {
 			by = "nothing: " + m.survives
 		}
-		fmt.Fprintf(&b, "| %s | %s | `%s` | %s |\n", m.rule, m.what, m.file, by)
+		fmt.Fprintf(&b, "| %s | %s | `%s` | %s |\n", m.rule, m.what, m.files[0], by)
 	}
 	fmt.Fprintf(&b, "\n%d mutants.\n", len(all))
 	return b.String()

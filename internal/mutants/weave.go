@@ -31,7 +31,7 @@ func weave(pkg string, all []*mutant) (*woven, error) {
 	dir, err := os.MkdirTemp("", "mutants")
 	w := &woven{dir: dir, binary: filepath.Join(dir, "test"), broken: map[*mutant]string{}, alone: map[*mutant]bool{}}
 	for err == nil {
-		f := &files{texts: map[string]string{}, names: map[string]string{}, at: map[*mutant][2]int{},
+		f := &files{texts: map[string]string{}, names: map[string]string{}, at: map[*mutant]lines{},
 			changed: map[string][]version{}}
 		for _, m := range all {
 			if w.broken[m] == "" && !w.alone[m] {
@@ -58,7 +58,7 @@ func (w *woven) blame(all []*mutant, f *files, out string) (found bool) {
 	for _, c := range complaint.FindAllStringSubmatch(out, -1) {
 		line, _ := strconv.Atoi(c[2])
 		for _, m := range all {
-			if at, ok := f.at[m]; ok && m.file == f.names[filepath.Base(c[1])] && at[0] <= line && line <= at[1] {
+			if at, ok := f.at[m]; ok && at.file == f.names[filepath.Base(c[1])] && at.from <= line && line <= at.to {
 				w.broken[m], found = c[3], true
 			}
 		}
@@ -76,9 +76,14 @@ func (w *woven) run(m *mutant) (out []byte, err error) {
 // files are what the build sees in place of those of the repository.
 type files struct {
 	texts   map[string]string
-	at      map[*mutant][2]int   // the lines of its twin
+	at      map[*mutant]lines    // of its twin
 	changed map[string][]version // by the file that embeds them: the embedded files
 	names   map[string]string    // of the repository's files, by those that the build gets
+}
+
+type lines struct {
+	file     string
+	from, to int
 }
 
 // version is an embedded file with a mutant.
@@ -115,14 +120,23 @@ func (f *files) build(dir string, args ...string) ([]byte, error) {
 
 // add weaves a mutant in. It returns false where that cannot be.
 func (f *files) add(m *mutant) bool {
-	if filepath.Ext(m.file) != ".go" {
-		return f.embed(m)
+	texts, ok := m.mutated()
+	for file, text := range texts {
+		weave := f.twin
+		if filepath.Ext(file) != ".go" {
+			weave = f.embed
+		}
+		ok = ok && weave(m, file, text)
 	}
-	content, _ := os.ReadFile(m.file)
+	return ok
+}
+
+// twin weaves a mutant of a function in.
+func (f *files) twin(m *mutant, file, mutated string) bool {
+	content, _ := os.ReadFile(file)
 	fset := token.NewFileSet()
-	parsed, err := parser.ParseFile(fset, m.file, content, 0)
-	mutated, ok := m.mutated(string(content))
-	if err != nil || !ok {
+	parsed, err := parser.ParseFile(fset, file, content, 0)
+	if err != nil {
 		return false
 	}
 	offset := func(p token.Pos) int { return fset.Position(p).Offset }
@@ -143,11 +157,11 @@ func (f *files) add(m *mutant) bool {
 		twin := string(content[offset(fn.Pos()):offset(fn.Name.Pos())]) + fn.Name.Name + "Mutant" + m.id +
 			string(content[offset(fn.Name.End()):begin]) + strings.TrimSuffix(rest, string(content[end+1:]))
 		head := string(content[offset(fn.Pos()) : begin+1])
-		text := strings.Replace(f.text(m.file), head, head+call, 1)
+		text := strings.Replace(f.text(file), head, head+call, 1)
 		line := strings.Count(text, "\n") + 2
-		f.texts[m.file] = text + "\n" + twin + "\n"
-		f.at[m] = [2]int{line, line + strings.Count(twin, "\n")}
-		f.now(filepath.Dir(m.file), parsed.Name.Name)
+		f.texts[file] = text + "\n" + twin + "\n"
+		f.at[m] = lines{file, line, line + strings.Count(twin, "\n")}
+		f.now(filepath.Dir(file), parsed.Name.Name)
 		return true
 	}
 	return false
@@ -206,22 +220,20 @@ var packageOf = regexp.MustCompile(`(?m)^package (\w+)`)
 var embedded = regexp.MustCompile(`(?m)^//go:embed (\S+)\nvar (\w+) embed\.FS$`)
 
 // embed weaves a mutant of an embedded file in.
-func (f *files) embed(m *mutant) bool {
-	content, _ := os.ReadFile(m.file)
-	mutated, ok := m.mutated(string(content))
-	for dir := filepath.Dir(m.file); ok && dir != "."; dir = filepath.Dir(dir) {
+func (f *files) embed(m *mutant, file, mutated string) bool {
+	for dir := filepath.Dir(file); dir != "."; dir = filepath.Dir(dir) {
 		sources, _ := filepath.Glob(filepath.Join(dir, "*.go"))
 		for _, source := range sources {
-			text, file := f.text(source), strings.TrimPrefix(m.file, dir+"/")
+			text, name := f.text(source), strings.TrimPrefix(file, dir+"/")
 			v := embedded.FindStringSubmatch(text)
-			if v == nil || !strings.HasPrefix(file, v[1]) {
+			if v == nil || !strings.HasPrefix(name, v[1]) {
 				continue
 			}
 			if len(f.changed[source]) == 0 {
 				text = strings.Replace(text, v[0], "//go:embed "+v[1]+"\nvar "+v[2]+"Embedded embed.FS\n\nvar "+v[2]+
 					" = mutantFS{"+v[2]+"Embedded}", 1)
 			}
-			f.changed[source] = append(f.changed[source], version{m.id, file, mutated})
+			f.changed[source] = append(f.changed[source], version{m.id, name, mutated})
 			f.texts[source] = text
 			pkg := packageOf.FindStringSubmatch(text)[1]
 			f.now(dir, pkg)
