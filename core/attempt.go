@@ -58,11 +58,17 @@ var errDeadline = fmt.Errorf("idem: the attempt's deadline has passed: %w", cont
 
 // newAttempt makes the handler's context. It has the request's values, but not the client's cancellation. It ends at the
 // attempt's deadline, or at the request's own deadline if that is earlier.
-func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, won wonClaim, claimedAt time.Time) *Attempt {
-	tx, t := won.tx, rec.Ticket
-	a := &Attempt{m: m, route: adm.route, admission: adm, ticket: t, tx: tx, steps: won.steps,
+func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, tx store.Attempt, claimedAt time.Time) *Attempt {
+	t := rec.Ticket
+	a := &Attempt{m: m, route: adm.route, admission: adm, ticket: t, tx: tx,
 		attempts: rec.Attempts, timed: rec.Timed, begun: time.Now()}
-	a.outOfTime = a.steps != nil && a.route.outOfTime(rec)
+	if a.route.Recovery == Resume {
+		a.steps = &steps{segments: tx, progress: progress{committed: rec.Attempts > 1}}
+		if rec.Attempts == 1 {
+			a.steps.opened = a.begun
+		}
+		a.outOfTime = a.route.outOfTime(rec)
+	}
 	a.inside.Context = adm.values
 	a.inside.Core, a.inside.Operation, a.inside.Calls.Command = a, t.ID, attemptctx.Command(adm.hash)
 	// An earlier attempt may have called and not committed, which leaves no trace. So every call counts as possibly made

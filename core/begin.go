@@ -106,14 +106,14 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 	defer wait.stop()
 	for call := &adm.call; ; call, claim.Key = new(lazyContext), m.keyTime(adm) {
 		claimedAt := time.Now()
-		won, claimed, err := m.claim(call.until(&adm.claimant, claimedAt.Add(m.cfg.ClaimTimeout)), &claim)
+		tx, claimed, err := m.claim(call.until(&adm.claimant, claimedAt.Add(m.cfg.ClaimTimeout)), &claim)
 		adm.claiming += time.Since(claimedAt)
 		if err != nil {
 			m.claimFailed(r, adm, err)
 			return nil, m.refuseRepeat(r, adm, m.unavailable(err))
 		}
 		if claimed.Won {
-			attempt := m.newAttempt(r, adm, &claimed.Record, won, claimedAt)
+			attempt := m.newAttempt(r, adm, &claimed.Record, tx, claimedAt)
 			if attempt.isOneTooMany() {
 				return nil, attempt.giveUp()
 			}
@@ -141,42 +141,36 @@ func (m *Module) claimFailed(r *http.Request, adm *admission, err error) {
 	m.storeFailed(r.Context(), adm.event(EventFailed), err)
 }
 
-// wonClaim is what a won claim gives to the attempt: the transactions of Rollback and Resume, the steps of Resume.
-type wonClaim struct {
-	tx    store.Attempt
-	steps *steps
-}
-
 // claim runs one claim, and ends ctx. Only ClaimTimeout ends ctx earlier. If the client goes away, the claim is not
-// cancelled: a cancelled claim leaves more work behind than a finished one.
-func (m *Module) claim(ctx *lazyContext, c *store.Claim) (won wonClaim, claimed store.Claimed, err error) {
+// cancelled: a cancelled claim leaves more work behind than a finished one. tx is that of a Rollback or Resume attempt.
+func (m *Module) claim(ctx *lazyContext, c *store.Claim) (tx store.Attempt, claimed store.Claimed, err error) {
 	defer ctx.cancel(context.Canceled)
 	c.Window = m.window()
-	switch c.Recovery {
-	case Resume:
-		return m.claimResume(ctx, c)
-	case Rollback:
-		won.tx, claimed, err = m.cfg.Store.(store.Attempts).Begin(ctx, *c) // New has refused any other store
-		if claimed.Won {
-			m.noticeClock(ctx, claimed.Record.Now)
+	var left bool // something may be left of a claim whose handler will not run
+	if c.Recovery == Park {
+		claimed, err = m.cfg.Store.Claim(ctx, *c)
+		nothing := errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrCrowded) || errors.Is(err, ErrClock)
+		left = err != nil && !nothing
+	} else {
+		tx, claimed, err = m.cfg.Store.(store.Attempts).Begin(ctx, *c) // New has refused any other store
+		left = err != nil && claimed.Record.Owner == c.Owner
+	}
+	switch {
+	case err != nil || !claimed.Won:
+	case c.Recovery == Rollback:
+		m.noticeClock(ctx, claimed.Record.Now)
+	case !c.Window.Has(claimed.Record.Now):
+		// The store's clock is ahead. When the clock is corrected, the lease would last as long as the jump: until then the
+		// operation could be neither continued nor settled, and a provider may forget its keys meanwhile (T-5).
+		left, err = tx == nil || claimed.Record.Attempts > 1, ErrClock
+		if tx != nil {
+			_ = tx.Rollback()
 		}
-		return won, claimed, err
 	}
-	claimed, err = m.cfg.Store.Claim(ctx, *c)
-	if errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrCrowded) || errors.Is(err, ErrClock) {
-		return won, claimed, err // nothing has been begun
+	if left {
+		m.giveBack(store.Ticket{ID: c.ID, Owner: c.Owner}) // without a fence: an operation that is continued is not freed
 	}
-	lost := store.Ticket{ID: c.ID, Owner: c.Owner}
-	if err == nil && claimed.Won && !c.Window.Has(claimed.Record.Now) {
-		// A new command, and the store's clock is ahead. When the clock is corrected, the lease would last as long as the
-		// jump: until then the operation could be neither continued nor settled, and a provider may forget its keys
-		// meanwhile (T-5).
-		lost, err = claimed.Record.Ticket, ErrClock
-	}
-	if err != nil {
-		m.giveBack(lost)
-	}
-	return won, claimed, err
+	return tx, claimed, err
 }
 
 // giveBack releases a claim whose handler will not run: soon if the store answers, else in Run. Nobody waits for it, and

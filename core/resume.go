@@ -11,34 +11,6 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// claimResume claims for a Resume attempt. A first attempt has not committed anything.
-func (m *Module) claimResume(ctx *lazyContext, c *store.Claim) (won wonClaim, claimed store.Claimed, err error) {
-	segments, claimed, err := m.cfg.Store.(store.Attempts).Begin(ctx, *c) // New has refused any other store
-	// Without a fence: an operation that is continued is not freed.
-	lost := store.Ticket{ID: c.ID, Owner: c.Owner}
-	if err != nil && claimed.Record.Owner == c.Owner {
-		m.giveBack(lost)
-	}
-	if err != nil || !claimed.Won {
-		return won, claimed, err
-	}
-	again := claimed.Record.Attempts > 1
-	if !c.Window.Has(claimed.Record.Now) {
-		// The store's clock is ahead. When the clock is corrected, the lease would last as long as the jump: until then the
-		// operation could be neither continued nor settled, and a provider may forget its keys meanwhile (T-5).
-		_ = segments.Rollback()
-		if again {
-			m.giveBack(lost)
-		}
-		return won, claimed, ErrClock
-	}
-	s := &steps{segments: segments, progress: progress{committed: again}}
-	if !again {
-		s.opened = time.Now()
-	}
-	return wonClaim{tx: segments, steps: s}, claimed, nil
-}
-
 // readSteps reads the steps of the attempts before, within the attempt's time: they may be many, or large. If they cannot be
 // read the handler does not run, and the attempt counts: readSteps ends it, and returns its answer and the error.
 func (a *Attempt) readSteps() (*Reply, error) {

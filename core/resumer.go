@@ -143,12 +143,12 @@ func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt
 	claim.Key = store.KeyTime{Made: time.UnixMilli(0), Timed: rec.Timed, Valid: never}
 	adm.values = context.WithoutCancel(r.Context())
 	claimedAt := time.Now()
-	won, claimed, err := m.claim(adm.call.until(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), &claim)
+	tx, claimed, err := m.claim(adm.call.until(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), &claim)
 	adm.claiming = time.Since(claimedAt)
 	if err != nil || !claimed.Won {
 		return nil, err
 	}
-	return m.newAttempt(r, adm, &claimed.Record, won, claimedAt), nil
+	return m.newAttempt(r, adm, &claimed.Record, tx, claimedAt), nil
 }
 
 // runResumer runs the app's function as the attempt's handler. Its answer is not sent; it is recorded for repeats.
