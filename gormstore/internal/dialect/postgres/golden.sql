@@ -569,9 +569,9 @@ UPDATE public.idempotency_setting AS s SET value = $2::text
 WHERE s.name LIKE $1::text AND CAST(s.value AS bigint) < CAST($2::text AS bigint);
 
 -- name: readGuards
-SELECT answer.* FROM (SELECT coalesce(max(s.setting) FILTER (WHERE s.name = 'idle_in_transaction_session_timeout'), '0')::bigint,
-	coalesce(max(s.setting) FILTER (WHERE s.name = 'tcp_user_timeout'), '0')::bigint,
-	coalesce(max(s.setting) FILTER (WHERE s.name = 'client_connection_check_interval'), '0')::bigint
+SELECT answer.* FROM (SELECT coalesce(pg_catalog.max(s.setting) FILTER (WHERE s.name = 'idle_in_transaction_session_timeout'), '0')::bigint,
+	coalesce(pg_catalog.max(s.setting) FILTER (WHERE s.name = 'tcp_user_timeout'), '0')::bigint,
+	coalesce(pg_catalog.max(s.setting) FILTER (WHERE s.name = 'client_connection_check_interval'), '0')::bigint
 FROM pg_catalog.pg_settings s) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 

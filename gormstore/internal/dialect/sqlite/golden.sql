@@ -159,8 +159,7 @@ DELETE FROM main.idempotency_sighting AS s WHERE s.id IN (
 -- name: forgetSteps
 DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1 AND EXISTS (
 	SELECT 1 FROM main.idempotency_record r WHERE r.id = ?1 AND r.fence = ?2
-		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
-			AND NOT r.timed));
+		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed));
 
 -- name: history
 SELECT s.settled_at, s.settled_by, s.reason, s.undone, s.before_fence, s.before_state, s.after_fence, s.after_state,
@@ -492,13 +491,11 @@ SELECT t.hash_version IS NULL, t.hash_version, t.command_hash, (
 FROM c LEFT JOIN there t ON true;
 
 -- name: stepAt
-SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding,
-	s.result, s.derived
+SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding, s.result, s.derived
 FROM main.idempotency_step s WHERE s.record_id = ?1 AND s.name = ?2;
 
 -- name: stepsOf
-SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding,
-	s.result, s.derived
+SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding, s.result, s.derived
 FROM main.idempotency_step s WHERE s.record_id = ?1 ORDER BY s.started_at, s.name;
 
 -- name: takeOver

@@ -199,9 +199,9 @@ SELECT :mark, :guards(CASE WHEN $4::bigint IS NOT NULL THEN CAST(pg_catalog.pg_a
 
 -- name: readGuards
 -- The guards that the role, or the connection, has itself, in milliseconds; 0: none.
-SELECT coalesce(max(s.setting) FILTER (WHERE s.name = 'idle_in_transaction_session_timeout'), '0')::bigint,
-	coalesce(max(s.setting) FILTER (WHERE s.name = 'tcp_user_timeout'), '0')::bigint,
-	coalesce(max(s.setting) FILTER (WHERE s.name = 'client_connection_check_interval'), '0')::bigint
+SELECT coalesce(pg_catalog.max(s.setting) FILTER (WHERE s.name = 'idle_in_transaction_session_timeout'), '0')::bigint,
+	coalesce(pg_catalog.max(s.setting) FILTER (WHERE s.name = 'tcp_user_timeout'), '0')::bigint,
+	coalesce(pg_catalog.max(s.setting) FILTER (WHERE s.name = 'client_connection_check_interval'), '0')::bigint
 FROM pg_catalog.pg_settings s;
 
 -- name: asBegun

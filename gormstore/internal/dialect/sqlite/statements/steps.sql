@@ -12,22 +12,3 @@ ON CONFLICT (record_id, name) DO UPDATE SET state = max(s.state, excluded.state)
 	result = CASE WHEN s.state = 2 THEN s.result ELSE excluded.result END,
 	derived = CASE WHEN s.state = 2 THEN s.derived ELSE excluded.derived END
 WHERE s.kind = excluded.kind AND s.fence = excluded.fence AND (s.state < 2 OR excluded.state = 2);
-
--- name: stepsOf
-SELECT :now, s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding,
-	s.result, s.derived
-FROM main.idempotency_step s WHERE s.record_id = ?1 ORDER BY s.started_at, s.name;
-
--- name: stepAt
-SELECT :now, s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding,
-	s.result, s.derived
-FROM main.idempotency_step s WHERE s.record_id = ?1 AND s.name = ?2;
-
--- name: dropSteps
-DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1;
-
--- name: forgetSteps
-DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1 AND EXISTS (
-	SELECT 1 FROM main.idempotency_record r WHERE r.id = ?1 AND r.fence = ?2
-		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now
-			AND NOT r.timed));
