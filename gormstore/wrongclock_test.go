@@ -21,9 +21,6 @@ import (
 // The clock of PostgreSQL as the statements read it, which a test can set.
 var settable = []string{
 	"CREATE TABLE clock AS SELECT interval '0' AS ahead",
-	"ALTER FUNCTION pg_catalog.statement_timestamp() RENAME TO true_clock",
-	"CREATE FUNCTION pg_catalog.statement_timestamp() RETURNS timestamptz LANGUAGE sql STABLE AS " +
-		"'SELECT pg_catalog.true_clock() + (SELECT ahead FROM public.clock)'",
 	"ALTER FUNCTION pg_catalog.statement_timestamp() RENAME TO true_statement",
 	"CREATE FUNCTION pg_catalog.statement_timestamp() RETURNS timestamptz LANGUAGE sql STABLE AS " +
 		"'SELECT pg_catalog.true_statement() + (SELECT ahead FROM public.clock)'",

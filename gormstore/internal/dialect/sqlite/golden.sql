@@ -17,7 +17,7 @@ ON CONFLICT (intent) DO UPDATE SET
 	begun_by = CASE
 		WHEN excluded.begun_by IS NULL OR excluded.hash_version IS NULL AND excluded.idempotency_key <> i.idempotency_key THEN i.begun_by
 		WHEN i.begun_by IS NULL OR i.begun_by = excluded.begun_by THEN excluded.begun_by
-		ELSE substr(i.begun_by, 1, 0) END
+		ELSE '' END
 RETURNING intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL;
 
 -- name: bury

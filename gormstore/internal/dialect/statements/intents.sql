@@ -16,7 +16,7 @@ ON CONFLICT (intent) DO UPDATE SET
 	begun_by = CASE
 		WHEN excluded.begun_by IS NULL OR excluded.hash_version IS NULL AND excluded.idempotency_key <> i.idempotency_key THEN i.begun_by
 		WHEN i.begun_by IS NULL OR i.begun_by = excluded.begun_by THEN excluded.begun_by
-		ELSE substr(i.begun_by, 1, 0) END
+		ELSE ''::bytea END
 RETURNING :intent, :server;
 
 -- name: findIntent
