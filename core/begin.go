@@ -84,7 +84,7 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 		ID: adm.id, Owner: newOwner(), Scope: m.cfg.Scoping.PrincipalScope(adm.principal),
 		Realm: m.cfg.Scoping.realm(m.service, adm.principal), Method: r.Method, Route: adm.pattern,
 		Recovery: adm.route.Recovery, Hash: adm.hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
-		Retention: adm.route.Retention, Counted: m.countsOpen && adm.route.Recovery != Rollback, Lean: adm.route.Review == nil,
+		Lean:        adm.route.Review == nil,
 		Traceparent: traceparent(r.Context(), m.tracer), Pause: adm.route.ResumePause,
 	}
 	if problem := m.checkScoping(r, adm.pattern); problem != nil {

@@ -110,39 +110,3 @@ type countingStore struct {
 }
 
 func (s countingStore) CountOpen(context.Context, store.Scope, int) (int, error) { return s.count() }
-
-// claimedStore keeps which claims ask to be counted.
-type claimedStore struct {
-	*memstore.Store
-	counted *[]bool
-}
-
-func (s claimedStore) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	*s.counted = append(*s.counted, c.Counted)
-	return s.Store.Claim(ctx, c)
-}
-
-// The open commands of all routes count, also of those without a cap of their own. So a store has to keep count of all, as
-// soon as one route has a cap, and of none before.
-func TestMaxOpenCountsTheOpenCommandsOfAllRoutes(t *testing.T) {
-	park := core.Policy{Recovery: core.Park}
-	capped := core.Policy{Recovery: core.Park, MaxOpen: 7}
-	for name, test := range map[string]struct {
-		cfg     core.Config
-		counted bool
-	}{
-		"one policy":               {core.Config{Policy: capped}, true},
-		"one policy without a cap": {core.Config{Policy: park}, false},
-		"this route":               {core.Config{Routes: core.Routes{"POST " + pattern: capped, "POST /other": park}}, true},
-		"another route":            {core.Config{Routes: core.Routes{"POST " + pattern: park, "POST /other": capped}}, true},
-		"one of many":              {core.Config{Routes: core.Routes{"POST " + pattern: park, "POST /a": park, "POST /b": capped, "POST /c": park}}, true},
-		"no route":                 {core.Config{Routes: core.Routes{"POST " + pattern: park, "POST /other": park}}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var counted []bool
-			test.cfg.Store = claimedStore{memstore.New(), &counted}
-			require.Equal(t, http.StatusCreated, newApp(t, test.cfg, created).post("k-1", `{}`).Code)
-			require.Equal(t, []bool{test.counted}, counted)
-		})
-	}
-}

@@ -110,14 +110,11 @@ type Module struct {
 	waiters places
 	running atomic.Bool   // Run is under way
 	skewed  atomic.Int64  // when the clocks were last said to be too far apart, in nanoseconds since 1970
-	heldUp  atomic.Int64  // when a sweep was last said to be held up, likewise
 	scoped  atomic.Bool   // the store has said that Scoping is what it was
 	asking  chan struct{} // holds a token while the store is asked
 	ages    knownAges     // what the store has said of the ages of timed keys
 	// timedFor is how long the records of timed keys stay after the end of their attempt, at least; 0 without such keys.
-	timedFor time.Duration
-	// countsOpen: a route has a MaxOpen, so the open records of all routes have to be counted.
-	countsOpen bool
+	timedFor   time.Duration
 	service    []byte // Scoping.service, hashed once
 	orphans    orphans
 	releasing  atomic.Bool // an orphan is being released outside of Run
@@ -249,7 +246,6 @@ func New(cfg Config) (*Module, error) {
 	}
 	for _, route := range m.allRoutes() {
 		route.gates = route.Policy.gates()
-		m.countsOpen = m.countsOpen || route.MaxOpen > 0
 	}
 	if err := m.checkProfile(); err != nil {
 		errs = append(errs, err)

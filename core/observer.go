@@ -71,9 +71,6 @@ const (
 	// as it should be. Any other error that is answered with 4xx is a fault of the handler: it should answer 5xx, because the
 	// answer is replayed. Count is the number of such attempts on this route in this process.
 	EventStatementFailed EventKind = "statement_failed"
-	// EventSweepHeldUp: for a quarter of an hour or longer, an open transaction has blocked a part of the sweeps. It is sent
-	// once an hour; Err says how long the transaction has been open.
-	EventSweepHeldUp EventKind = "sweep_held_up"
 	// EventRouteUnknown: half-done or unknown operations belong to a route that is neither in the table nor a former pattern of
 	// one, so this release neither continues them nor gives them up, and asks no Reconcile for them: Route, Recovery, Count. It
 	// is sent once an hour for each route (Policy.Formerly, X-10).
@@ -99,7 +96,7 @@ const (
 func (k EventKind) IsWarning() bool {
 	switch k {
 	case EventLeaseLost, EventUnknown, EventStale, EventUnconfirmed, EventNotAppliedRefused, EventClockSkew, EventFailed,
-		EventOverdue, EventTransactionUnused, EventStatementFailed, EventSweepHeldUp, EventRouteUnknown, EventLongSegment,
+		EventOverdue, EventTransactionUnused, EventStatementFailed, EventRouteUnknown, EventLongSegment,
 		EventAbandoned, EventWriteRefused, EventSuspectedDuplicate, EventWouldReplay, EventWouldRefuse, EventShadowed:
 		return true
 	}

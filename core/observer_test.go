@@ -51,7 +51,7 @@ func TestLogObserver(t *testing.T) {
 			slog.LevelWarn: {core.EventLeaseLost, core.EventUnknown, core.EventStale, core.EventUnconfirmed,
 				core.EventNotAppliedRefused, core.EventFailed, core.EventSuspectedDuplicate, core.EventWouldReplay,
 				core.EventWouldRefuse, core.EventShadowed, core.EventOverdue, core.EventTransactionUnused,
-				core.EventStatementFailed, core.EventAbandoned, core.EventSweepHeldUp},
+				core.EventStatementFailed, core.EventAbandoned},
 		} {
 			for _, kind := range kinds {
 				var buf bytes.Buffer

@@ -136,8 +136,8 @@ func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt
 	claim := store.Claim{
 		ID: rec.ID, Owner: newOwner(), Scope: rec.Scope, Realm: rec.Realm, Method: rec.Method, Route: rec.Route,
 		Recovery: Resume, Hash: rec.Hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
-		Retention: adm.route.Retention, Counted: m.countsOpen, Traceparent: traceparent(r.Context(), m.tracer),
-		Pause: adm.route.ResumePause,
+		Traceparent: traceparent(r.Context(), m.tracer),
+		Pause:       adm.route.ResumePause,
 	}
 	// If the key was freed in between, this claim must not win: the client was told that nothing was applied.
 	claim.Key = store.KeyTime{Made: time.UnixMilli(0), Timed: rec.Timed, Valid: never}

@@ -72,7 +72,6 @@ func (m *Module) sweep(ctx context.Context) {
 			m.failed(ctx, err)
 			told = true
 		}
-		m.noticeHeldUp(ctx, swept.HeldUp)
 		if n := swept.Tombstones + swept.Dropped + swept.Sightings + swept.Messages; n > 0 {
 			m.observe(ctx, Event{Kind: EventSwept, Count: n})
 		}
@@ -86,19 +85,6 @@ func (m *Module) sweep(ctx context.Context) {
 		batch = nextBatch(batch, took, m.cfg.SweepBatch)
 		rest(ctx, 3*took)
 	}
-}
-
-// EventSweepHeldUp is sent after heldUpFor, and then at most once in heldUpEvery.
-const heldUpFor, heldUpEvery = 15 * time.Minute, time.Hour
-
-// noticeHeldUp sends the event of a transaction that blocks a part of the sweeps.
-func (m *Module) noticeHeldUp(ctx context.Context, since time.Duration) {
-	last, now := m.heldUp.Load(), time.Now().UnixNano()
-	if since < heldUpFor || last != 0 && now-last < int64(heldUpEvery) || !m.heldUp.CompareAndSwap(last, now) {
-		return
-	}
-	m.observe(ctx, Event{Kind: EventSweepHeldUp, Err: fmt.Errorf("idem: for %v a transaction that writes to the records has "+
-		"been open, or has locked one of them; the sweeps cannot list open operations that are newer", since.Round(time.Second))})
 }
 
 // nextBatch is the size of the next batch, after one of the size batch that took so long. It is between half and twice

@@ -231,20 +231,6 @@ func TestRunSweeps(t *testing.T) {
 		require.Len(t, failed, 1)
 		require.ErrorIs(t, failed[0].Err, errAway)
 	})
-	inBubble(t, "a sweep that is held up is told once an hour", func(t *testing.T) {
-		a := newApp(t, core.Config{Store: heldUp{memstore.New(), time.Now()}}, created)
-		stop := a.start()
-		time.Sleep(14 * time.Minute)
-		synctest.Wait()
-		require.Empty(t, a.of(core.EventSweepHeldUp))
-		time.Sleep(3 * time.Hour)
-		synctest.Wait()
-		told := a.of(core.EventSweepHeldUp)
-		require.Len(t, told, 3)
-		require.Regexp(t, "for 1[5-9]m", told[0].Err, "at the first sweep after a quarter of an hour; Run's pauses are random")
-		require.Regexp(t, "for 2h", told[2].Err)
-		stop()
-	})
 }
 
 // halfSwept is a store of which a part of each sweep fails that sweeps so many records.
@@ -468,18 +454,6 @@ type listAway struct{ store.Operations }
 
 func (listAway) List(context.Context, store.Query) ([]core.Record, error) {
 	return nil, errAway
-}
-
-// heldUp is a store whose sweeps are held up.
-type heldUp struct {
-	store.Operations
-	since time.Time
-}
-
-func (s heldUp) Sweep(ctx context.Context, limit int, w store.Window) (store.Swept, error) {
-	swept, err := s.Operations.Sweep(ctx, limit, w)
-	swept.HeldUp = time.Since(s.since)
-	return swept, err
 }
 
 // CONTRACT F-1

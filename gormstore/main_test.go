@@ -316,12 +316,6 @@ func command(r core.Recovery) store.Claim {
 	})
 }
 
-// retained says how long the answer of a command will be kept, as core does.
-func retained(c store.Claim) store.Claim {
-	c.Retention = store.DefaultRetention
-	return c
-}
-
 // again returns the claim of a repeat: another attempt, with an owner of its own.
 func again(c store.Claim) store.Claim {
 	_, _ = rand.Read(c.Owner[:])

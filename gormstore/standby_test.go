@@ -83,10 +83,10 @@ func TestNoQuestionIsAnsweredByAStandby(t *testing.T) {
 	box, intents := newInbox(t, h.db, stockInbox), newJournal(t, h.db)
 	require.NoError(t, errors.Join(app.Validate(t.Context()), box.Validate(t.Context()), intents.Validate(t.Context())))
 
-	done, open := retained(command(store.Park)), command(store.Park)
+	done, open := command(store.Park), command(store.Park)
 	lapsed, held := command(store.Resume), command(store.Rollback)
 	counted := command(store.Park)
-	counted.Counted, open.Scope = true, store.Scope{7}
+	open.Scope = store.Scope{7}
 	ticket := answered(t, on, done)
 	require.NoError(t, on.End(t.Context(), won(t, on, open), store.Ending{State: store.Unknown}))
 	won(t, on, counted)

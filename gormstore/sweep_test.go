@@ -43,7 +43,7 @@ func TestSweepOfPartitions(t *testing.T) {
 	st := newStore(t, db)
 	require.NoError(t, st.Validate(t.Context()))
 	for i := range 40 {
-		c := retained(command(core.Park))
+		c := command(core.Park)
 		ticket := won(t, st, c)
 		if i%2 == 0 {
 			require.NoError(t, st.End(t.Context(), ticket, store.Ending{State: store.Completed, Answer: paid()}))
@@ -76,7 +76,7 @@ func TestSweepLeavesWhatIsOpen(t *testing.T) {
 	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, st *gormstore.Store) {
 		claims := map[core.Recovery]store.Claim{}
 		for _, r := range []core.Recovery{core.Park, core.Resume} {
-			c := retained(command(r))
+			c := command(r)
 			won(t, st, c)
 			claims[r] = c
 		}

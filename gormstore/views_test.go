@@ -16,7 +16,7 @@ import (
 func TestViewsForPeople(t *testing.T) {
 	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
 		st := newStore(t, db)
-		require.NoError(t, st.End(t.Context(), won(t, st, retained(command(store.Park))), store.Ending{State: store.Completed, Answer: paid()}))
+		require.NoError(t, st.End(t.Context(), won(t, st, command(store.Park)), store.Ending{State: store.Completed, Answer: paid()}))
 		freed := won(t, st, command(store.Rollback))
 		require.NoError(t, st.End(t.Context(), freed, store.Ending{State: store.Free}))
 		won(t, st, command(store.Park))

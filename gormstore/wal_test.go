@@ -74,7 +74,7 @@ func sendCommands(t *testing.T, db *gorm.DB, clients, each, body, open int) {
 		var tickets []store.Ticket
 		for n := 0; n < each || len(tickets) > 0; n++ {
 			if n < each {
-				c := retained(command(core.Park))
+				c := command(core.Park)
 				claimed, err := st.Claim(t.Context(), c)
 				if err != nil {
 					return err

@@ -151,7 +151,6 @@ var named = []struct {
 	{core.EventTransactionUnused, "successes wrote nothing through their transaction"},
 	{core.EventStatementFailed, "refusals had a statement that failed"},
 	{core.EventRouteUnknown, "times operations of an unknown route were found"},
-	{core.EventSweepHeldUp, "times an open transaction held the sweeps up"},
 	{core.EventWouldReplay, "repeats ran in shadow that would have got the recorded answer"},
 	{core.EventWouldRefuse, "requests ran in shadow that would have been refused"},
 	{core.EventShadowed, "routes are in shadow"},

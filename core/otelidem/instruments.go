@@ -30,7 +30,7 @@ var buckets = metric.WithExplicitBucketBoundaries(
 var warnings = []core.EventKind{
 	core.EventLeaseLost, core.EventUnknown, core.EventStale, core.EventUnconfirmed, core.EventNotAppliedRefused,
 	core.EventClockSkew, core.EventFailed, core.EventOverdue, core.EventTransactionUnused, core.EventStatementFailed,
-	core.EventSweepHeldUp, core.EventRouteUnknown, core.EventLongSegment, core.EventAbandoned, core.EventWriteRefused,
+	core.EventRouteUnknown, core.EventLongSegment, core.EventAbandoned, core.EventWriteRefused,
 	core.EventSuspectedDuplicate,
 	core.EventWouldReplay, core.EventWouldRefuse, core.EventShadowed,
 }

@@ -29,7 +29,7 @@ type Operations interface {
 
 	// CountOpen counts the records of a scope that are stored as running or unknown, on all routes and with any lease,
 	// without the half-done ones (see [Record.HalfDone]). It stops counting at limit. It may leave out the claim of a
-	// transaction that has not committed, and running records whose claim was not Counted.
+	// transaction that has not committed.
 	CountOpen(ctx context.Context, s Scope, limit int) (int, error)
 
 	// OpenSteps returns the provider steps of up to limit open operations, in any order: those that are stored as running or

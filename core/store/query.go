@@ -20,9 +20,6 @@ type Query struct {
 	// Only for List:
 	Newest bool  // first; otherwise the oldest first
 	After  Place // begin behind this place, which may be that of an operation that is gone; zero: begin with the first
-
-	// Only for Count: leave out operations that no sweep has seen yet. It costs less, for those who ask again and again.
-	Swept bool
 }
 
 // Selects reports whether a record belonged to the query at r.Now, wherever a page begins.

@@ -56,12 +56,6 @@ type Claim struct {
 	Lease    time.Duration // how long the attempt counts as alive without a renewal
 	Deadline time.Duration // how long the attempt may take
 
-	// Retention is how long the answer will probably be kept: see Completion. It is only a hint, by which a store may decide
-	// when a sweep should look at the record.
-	Retention time.Duration
-	// Counted: CountOpen has to count the record while it is open. If it is false, CountOpen may leave the record out.
-	Counted bool
-
 	// Lean: of a record whose answer can be replayed the caller needs only ID, Fence, Recovery, Hash, Stored, Answer,
 	// Traceparent, ExpiresAt, PurgeAt and Now. A store may leave out the rest.
 	Lean bool
@@ -173,6 +167,4 @@ type Swept struct {
 	Dropped    int // tombstones and free records removed
 	Sightings  int // sightings forgotten
 	Messages   int // markers of processed messages removed, of a store with an inbox
-	// HeldUp is how long an open transaction has blocked a part of the sweeps; 0 if none does.
-	HeldUp time.Duration
 }

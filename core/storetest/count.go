@@ -40,10 +40,8 @@ func (s *fixture) count(t *testing.T, q store.Query) (all []store.Count) {
 	return all
 }
 
-// swept asks for everything that needs somebody, as far as sweeps have seen it.
-func swept(limit int) store.Query {
-	return store.Query{Unknown: true, HalfDone: true, Swept: true, Limit: limit}
-}
+// needy asks for everything that needs somebody.
+func needy(limit int) store.Query { return store.Query{Unknown: true, HalfDone: true, Limit: limit} }
 
 // on is a count of a route of the suite.
 func on(c store.Claim, halfDone bool, count int) store.Count {
@@ -60,34 +58,34 @@ func countStates(t *testing.T, s *fixture) {
 	s.done(t, "paid")
 	s.win(t, left)
 	s.win(t, half)
-	require.Empty(t, s.count(t, swept(100)))
+	require.Empty(t, s.count(t, needy(100)))
 
 	won := s.win(t, parked)
 	require.NoError(t, s.Store.End(s.ctx, won.Ticket, asUnknown))
-	require.Equal(t, []store.Count{on(parked, false, 1)}, s.count(t, swept(100)), "at once")
+	require.Equal(t, []store.Count{on(parked, false, 1)}, s.count(t, needy(100)), "at once")
 	refunded := s.win(t, refund)
 	require.NoError(t, s.Store.End(s.ctx, refunded.Ticket, asUnknown))
 	s.pause(t)
 	s.Advance(t, 2*lease)
 	s.pause(t)
-	require.ElementsMatch(t, []store.Count{on(parked, false, 2), on(refund, false, 1)}, s.count(t, swept(100)))
+	require.ElementsMatch(t, []store.Count{on(parked, false, 2), on(refund, false, 1)}, s.count(t, needy(100)))
 	s.Advance(t, deadline)
 	s.pause(t)
 	require.ElementsMatch(t, []store.Count{on(parked, false, 2), on(refund, false, 1), on(half, true, 1)},
-		s.count(t, swept(100)))
+		s.count(t, needy(100)))
 
 	s.complete(t, won, "late")
 	_, err := s.Store.Settle(s.ctx, notApplied(refunded))
 	require.NoError(t, err)
 	resumed := s.win(t, repeat(half))
-	require.ElementsMatch(t, []store.Count{on(left, false, 1)}, s.count(t, swept(100)), "somebody is at the other again")
+	require.ElementsMatch(t, []store.Count{on(left, false, 1)}, s.count(t, needy(100)), "somebody is at the other again")
 	s.complete(t, resumed, "paid")
 	s.Advance(t, forever)
 	s.sweep(t)
-	require.Equal(t, []store.Count{on(left, false, 1)}, s.count(t, swept(100)))
+	require.Equal(t, []store.Count{on(left, false, 1)}, s.count(t, needy(100)))
 }
 
-// What no sweep has seen yet is counted, too, unless the query leaves it out.
+// What no sweep has seen yet is counted, too.
 //
 // CONTRACT T-4
 func countUnswept(t *testing.T, s *fixture) {
@@ -189,10 +187,10 @@ func countLimit(t *testing.T, s *fixture) {
 	}
 	older, newer := s.command(store.Park), s.command(store.Park)
 	newer.Route = "/v1/newer"
-	require.Empty(t, s.count(t, swept(0)))
-	require.Equal(t, []store.Count{on(older, false, 2)}, s.count(t, swept(2)))
-	require.ElementsMatch(t, []store.Count{on(older, false, 3), on(newer, false, 1)}, s.count(t, swept(4)))
-	found, err := s.instances[0].Count(s.ctx, swept(100))
+	require.Empty(t, s.count(t, needy(0)))
+	require.Equal(t, []store.Count{on(older, false, 2)}, s.count(t, needy(2)))
+	require.ElementsMatch(t, []store.Count{on(older, false, 3), on(newer, false, 1)}, s.count(t, needy(4)))
+	found, err := s.instances[0].Count(s.ctx, needy(100))
 	require.NoError(t, err)
 	oldest := s.find(t, first.ID).CreatedAt
 	for _, b := range found {
@@ -229,6 +227,6 @@ func countWithin(t *testing.T, s *fixture) {
 
 func countCancelled(t *testing.T, s *fixture) {
 	ctx := s.over()
-	_, err := s.instances[0].Count(ctx, swept(1))
+	_, err := s.instances[0].Count(ctx, needy(1))
 	noSentinel(t, err)
 }

@@ -45,7 +45,6 @@ type fixture struct {
 	sights    int
 	run       string // in every key: a store that tests share may still be at work on a command of the test before
 	commands  int
-	counted   bool         // the claims are to be counted
 	effects   atomic.Int64 // committed by a stress test
 }
 
@@ -67,9 +66,6 @@ func (s *fixture) command(r store.Recovery) store.Claim {
 		Hash:     hashOf(s.commands),
 		Lease:    lease,
 		Deadline: deadline,
-
-		Retention: retention,
-		Counted:   s.counted,
 
 		Traceparent: newTrace(),
 	}
@@ -360,7 +356,6 @@ func (s *fixture) sweep(t *testing.T) (total store.Swept) {
 	for {
 		swept, err := s.Store.Sweep(s.ctx, 100, store.Window{})
 		require.NoError(t, err)
-		swept.HeldUp = 0
 		if swept == (store.Swept{}) {
 			return total
 		}

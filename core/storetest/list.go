@@ -132,10 +132,8 @@ func listSameAge(t *testing.T, s *fixture) {
 func listSwept(t *testing.T, s *fixture) {
 	var want, half []store.ID
 	for i := range 9 {
-		s.counted = i%3 == 0
 		half = append(half, s.lasting(t, store.Resume))
 		want = append(want, s.lasting(t, store.Park))
-		s.counted = false
 		s.Advance(t, time.Second)
 		parked := s.win(t, s.command(store.Resume))
 		want = append(want, parked.ID)

@@ -292,7 +292,7 @@ var storeMutants = []mutant{
 		})
 	}},
 	{"lists every realm", "List/Within", onList(func(q *store.Query) { q.Within = nil })},
-	{"skips in its patrol", "List/Swept", func(s *faulty) { // loses what is running when a sweep comes by
+	{"loses what runs beside a sweep", "List/Swept", func(s *faulty) { // loses what is running when a sweep comes by
 		var running, lost sync.Map
 		s.claim.answers(func(c store.Claim, got *store.Claimed) {
 			if got.Won {
@@ -563,9 +563,7 @@ var countMutants = []mutant{
 	}},
 	{"counts all services", "Count/Within", onCount(func(q *store.Query) { q.Within = nil })},
 	{"counts the swept only", "Count/Unswept", onCount(func(q *store.Query) { // of those that can be resumed
-		if !q.Swept {
-			q.Resumable, q.HalfDone = false, false
-		}
+		q.Resumable = false
 	})},
 	{"counts every route", "Count/Filters", onCount(func(q *store.Query) { q.Route = "" })},
 	{"counts every age", "Count/Ages", func(s *faulty) {

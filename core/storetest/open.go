@@ -34,7 +34,6 @@ func (s *fixture) requireOpen(t *testing.T, want int) {
 //
 // CONTRACT T-4, X-10
 func openStates(t *testing.T, s *fixture) {
-	s.counted = true
 	s.requireOpen(t, 0)
 	answered, released, resumed := s.command(store.Park), s.command(store.Park), s.command(store.Resume)
 	first := s.win(t, answered)
@@ -84,7 +83,6 @@ func openStates(t *testing.T, s *fixture) {
 }
 
 func openLimit(t *testing.T, s *fixture) {
-	s.counted = true
 	for range 5 {
 		s.win(t, s.command(store.Park))
 	}
@@ -97,7 +95,6 @@ func openLimit(t *testing.T, s *fixture) {
 
 // An imported record that was unknown in the old system is as open as one that has become unknown here.
 func openImported(t *testing.T, s *fixture) {
-	s.counted = true
 	unknown, completed := s.imported(t, store.Unknown), s.imported(t, store.Completed)
 	s.requireOpen(t, 2) // they were made beside two claims
 	s.importAll(t, unknown, completed)
@@ -109,7 +106,6 @@ func openImported(t *testing.T, s *fixture) {
 
 // CONTRACT S-1
 func openApart(t *testing.T, s *fixture) {
-	s.counted = true
 	other := s.command(store.Park)
 	p := core.Principal{Issuer: "https://issuer.example", Tenant: "t-1", Subject: "u-2"}
 	other.ID, other.Scope = core.Scoping{}.RecordID(p, s.key(1)), core.Scoping{}.PrincipalScope(p)
@@ -120,7 +116,6 @@ func openApart(t *testing.T, s *fixture) {
 }
 
 func openManyAtOnce(t *testing.T, s *fixture) {
-	s.counted = true
 	claims := make([]store.Claim, burst)
 	for i := range claims {
 		claims[i] = s.command(store.Park)
