@@ -177,6 +177,8 @@ type erasedView struct {
 	Open    []ID `json:"open"`
 	// AgainAt is when the Rollback attempts that were under way have ended.
 	AgainAt *time.Time `json:"again_at,omitempty"`
+	// Detail says that nothing was found, and the first digits of the scope's hash, by which lists show a caller.
+	Detail string `json:"detail,omitempty"`
 }
 
 // ServeErase erases a principal as the JSON body says: {"principal": {"issuer", "tenant", "client", "subject"},
@@ -232,6 +234,11 @@ func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
 	view := erasedView{Records: erased.Records, Open: erased.Open}
 	if view.Open == nil {
 		view.Open = []ID{}
+	}
+	if erased.Records == 0 && len(erased.Open) == 0 {
+		scope := m.cfg.Scoping.PrincipalScope(order.Principal)
+		view.Detail = fmt.Sprintf("nothing was found under this principal that is to be erased; look at its issuer, tenant, "+
+			"client and subject: its scope begins with %x", scope[:4])
 	}
 	if longest, found := m.longestRollback(); found {
 		again := time.Now().Add(longest + afterDeadline).UTC().Truncate(time.Second)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -309,8 +310,13 @@ func TestErasureSaysWhenToEraseAgain(t *testing.T) {
 			require.Equal(t, http.StatusOK, w.Code, w.Body)
 			var got struct {
 				AgainAt time.Time `json:"again_at"`
+				Detail  string
 			}
 			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
+			scope := core.Scoping{}.PrincipalScope(alice)
+			require.Contains(t, got.Detail, "nothing was found")
+			require.Contains(t, got.Detail, hex.EncodeToString(scope[:4]))
+			require.NotContains(t, w.Body.String(), alice.Subject, "the answer is recorded")
 			require.False(t, got.AgainAt.Before(before), got.AgainAt)
 			require.False(t, got.AgainAt.After(time.Now().Add(longest)), got.AgainAt)
 		})

@@ -43,10 +43,11 @@ const (
 	EventErased     EventKind = "erased"      // it has ended: Scope, Who, Why, Count, Open; Err if it was cut off
 	// EventSettleRefused: an operator wanted to settle an operation, and nothing was changed: Who, Code.
 	EventSettleRefused EventKind = "settle_refused"
-	EventRetried       EventKind = "retried"    // an operator lets a half-done operation be tried again now: Who, Why
-	EventGivenUp       EventKind = "given_up"   // an operator has parked a half-done operation: Who, Why
-	EventUndeclared    EventKind = "undeclared" // the audit found an unsafe route outside of Config.Owns and the table
-	EventUnguarded     EventKind = "unguarded"  // the audit found a route that is declared as not guarded yet
+	EventRetried       EventKind = "retried"      // an operator lets a half-done operation be tried again now: Who, Why
+	EventGivenUp       EventKind = "given_up"     // an operator has parked a half-done operation: Who, Why
+	EventKeysRefused   EventKind = "keys_refused" // keys made before a moment are refused: Until, Count routes, Who, Why
+	EventUndeclared    EventKind = "undeclared"   // the audit found an unsafe route outside of Config.Owns and the table
+	EventUnguarded     EventKind = "unguarded"    // the audit found a route that is declared as not guarded yet
 
 	EventLeaseLost         EventKind = "lease_lost"          // an attempt could not renew its lease; its context ends: Err
 	EventUnknown           EventKind = "unknown"             // what an attempt changed is not known; settle it: Status

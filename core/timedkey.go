@@ -74,6 +74,10 @@ func (m *Module) checkTimedKeys() error {
 			continue
 		}
 		name := r.field()
+		if m.operatorsOnly(r.Policy) {
+			errs = append(errs, fmt.Errorf("%s: KeyFormat: a route of operators takes no timed keys: they have to settle while keys "+
+				"are refused; set core.UUIDKey", name))
+		}
 		if _, ok := m.cfg.Store.(store.Settings); !ok {
 			errs = append(errs, fmt.Errorf("%s: KeyFormat: TimedKey needs a store that judges timed keys (store.Settings), and %T "+
 				"does not; use gormstore", name, m.cfg.Store))

@@ -84,3 +84,14 @@ func EraseHandler(idem *core.Module) echo.HandlerFunc {
 		return send(c, idem.ServeErase(c.Request(), p))
 	}
 }
+
+// RefuseKeysHandler lets supervisors refuse timed keys that were made before a moment, after a restore. For its body see
+// core's ServeRefuseKeys. Mount it as SettleHandler:
+//
+//	e.POST("/keys/refusals", echoidem.RefuseKeysHandler(idem))
+func RefuseKeysHandler(idem *core.Module) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		p, _ := authctx.FromContext(c.Request().Context())
+		return send(c, idem.ServeRefuseKeys(c.Request(), p))
+	}
+}

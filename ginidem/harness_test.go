@@ -64,7 +64,7 @@ func newAdapter() (a adaptertest.Adapter) {
 		OperationHandler: guard(ginidem.OperationHandler), OwnOperationHandler: guard(ginidem.OwnOperationHandler),
 		OperationsHandler: guard(ginidem.OperationsHandler), SettleHandler: guard(ginidem.SettleHandler),
 		EraseHandler: guard(ginidem.EraseHandler),
-		RetryHandler: guard(ginidem.RetryHandler), GiveUpHandler: guard(ginidem.GiveUpHandler),
+		RetryHandler: guard(ginidem.RetryHandler), GiveUpHandler: guard(ginidem.GiveUpHandler), RefuseKeysHandler: guard(ginidem.RefuseKeysHandler),
 		Answers: answers,
 		Readers: readers(),
 		Limits:  map[string]adaptertest.Middleware{"answering": gin.HandlerFunc(limit)},

@@ -84,3 +84,14 @@ func EraseHandler(idem *core.Module) gin.HandlerFunc {
 		send(c, idem.ServeErase(c.Request, p))
 	}
 }
+
+// RefuseKeysHandler lets supervisors refuse timed keys that were made before a moment, after a restore. For its body see
+// core's ServeRefuseKeys. Mount it as SettleHandler:
+//
+//	r.POST("/keys/refusals", ginidem.RefuseKeysHandler(idem))
+func RefuseKeysHandler(idem *core.Module) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		p, _ := authctx.FromContext(c.Request.Context())
+		send(c, idem.ServeRefuseKeys(c.Request, p))
+	}
+}

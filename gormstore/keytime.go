@@ -137,7 +137,7 @@ func (s *Store) raiseFloors(ctx context.Context, q txn.Querier, f floors) error 
 func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error {
 	name := floorPrefix + hex.EncodeToString(service)
 	value := strconv.FormatInt(t.Add(-time.Microsecond).UnixMicro(), 10) // a key that was made at t is not before it
-	return s.db.InTx(ctx, func(q txn.Querier) error {
+	return s.joined(ctx, func(q txn.Querier) error {
 		if _, err := s.db.ClockWithin(ctx, q, w); err != nil {
 			return err
 		}

@@ -84,3 +84,14 @@ func EraseHandler(idem *core.Module) http.Handler {
 		send(w, r, idem.ServeErase(r, p))
 	})
 }
+
+// RefuseKeysHandler lets supervisors refuse timed keys that were made before a moment, after a restore. For its body see
+// core's ServeRefuseKeys. Mount it as SettleHandler:
+//
+//	mux.Handle("POST /keys/refusals", httpidem.RefuseKeysHandler(idem))
+func RefuseKeysHandler(idem *core.Module) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, _ := authctx.FromContext(r.Context())
+		send(w, r, idem.ServeRefuseKeys(r, p))
+	})
+}

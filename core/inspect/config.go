@@ -136,6 +136,9 @@ func parseRoute(field, route string, module *core.Module) (commandRoute, error) 
 		if len(declared) > 0 && (i < 0 || !declared[i].Guarded()) {
 			return fail("is not in the module's Routes with a recovery; declare it as the app's router spells it")
 		}
+		if i >= 0 && declared[i].Policy.KeyFormat == core.TimedKey {
+			return fail("takes timed keys, so that nobody could settle while keys are refused; set its KeyFormat to core.UUIDKey")
+		}
 		if i >= 0 {
 			roles = declared[i].Policy.Roles
 		}

@@ -134,6 +134,7 @@ var named = []struct {
 	{core.EventSettleRefused, "settlements were refused"},
 	{core.EventRetried, "operations were tried again by an operator's word"},
 	{core.EventGivenUp, "operations were given up by an operator"},
+	{core.EventKeysRefused, "times keys made before a moment were refused"},
 	{core.EventResumed, "operations were gone on with in the background"},
 	{core.EventReconciled, "operations were settled by the reconciler"},
 	{core.EventAnswerRead, "answers were read by operators"},

@@ -30,6 +30,7 @@ type Settings interface {
 	KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w Window) (AgeLimit, error)
 	// RefuseKeysBefore raises all floors of a service so that keys made before t are refused. ErrClock if the store's clock
 	// is outside of w.
+	// If ctx has a transaction of this store, it commits with it.
 	RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w Window) error
 }
 

@@ -56,7 +56,7 @@ func newVersion() (e echotest.Echo) {
 			OperationHandler: handler(echoidem.OperationHandler), OwnOperationHandler: handler(echoidem.OwnOperationHandler),
 			OperationsHandler: handler(echoidem.OperationsHandler), SettleHandler: handler(echoidem.SettleHandler),
 			EraseHandler: handler(echoidem.EraseHandler),
-			RetryHandler: handler(echoidem.RetryHandler), GiveUpHandler: handler(echoidem.GiveUpHandler),
+			RetryHandler: handler(echoidem.RetryHandler), GiveUpHandler: handler(echoidem.GiveUpHandler), RefuseKeysHandler: handler(echoidem.RefuseKeysHandler),
 			Replace: func(c adaptertest.Context, w http.ResponseWriter) {
 				own := c.(echoContext)
 				own.SetResponse(echo.NewResponse(w, own.Logger()))

@@ -75,6 +75,7 @@ func router(a *app.App) *echo.Echo {
 	v1.POST("/operations/:id/retry", echoidem.RetryHandler(a.Idem))
 	v1.POST("/operations/:id/give-up", echoidem.GiveUpHandler(a.Idem))
 	v1.POST("/erasures", echoidem.EraseHandler(a.Idem))
+	v1.POST("/keys/refusals", echoidem.RefuseKeysHandler(a.Idem))
 
 	pages := echo.WrapHandler(a.Inspector) // for operators: docs/inspector.md
 	e.GET("/idem/*", pages)

@@ -78,6 +78,7 @@ func router(a *app.App) *gin.Engine {
 	v1.POST("/operations/:id/retry", ginidem.RetryHandler(a.Idem))
 	v1.POST("/operations/:id/give-up", ginidem.GiveUpHandler(a.Idem))
 	v1.POST("/erasures", ginidem.EraseHandler(a.Idem))
+	v1.POST("/keys/refusals", ginidem.RefuseKeysHandler(a.Idem))
 
 	pages := gin.WrapH(a.Inspector) // for operators: docs/inspector.md
 	r.GET("/idem/*page", pages)

@@ -21,7 +21,9 @@ func operations(t *testing.T, a Adapter) {
 	store := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }))
 	one := "/operations/" + param(a, "id")
 	operators := []core.IssuerRole{{Issuer: Issuer, Role: "operator"}}
-	idem := NewModule(t, core.Config{Store: store, OperatorRoles: operators, Routes: core.Routes{
+	supervisors := []core.IssuerRole{{Issuer: Issuer, Role: "supervisor"}}
+	idem := NewModule(t, core.Config{Store: store, OperatorRoles: operators, SupervisorRoles: supervisors, Routes: core.Routes{
+		"POST /v1/keys/refusals":      {Recovery: core.Park, Roles: []string{"supervisor"}},
 		"POST /v1/pay":                {Recovery: core.Park},
 		"POST /v1" + one + "/settle":  {Recovery: core.Park, Roles: []string{"operator"}},
 		"POST /v1/refund":             {Recovery: core.Resume},
@@ -42,6 +44,7 @@ func operations(t *testing.T, a Adapter) {
 	}))
 	v1.Handle(http.MethodPost, one+"/retry", a.RetryHandler(idem))
 	v1.Handle(http.MethodPost, one+"/give-up", a.GiveUpHandler(idem))
+	v1.Handle(http.MethodPost, "/keys/refusals", a.RefuseKeysHandler(idem))
 	require.NoError(t, app.Audit(idem))
 	client := Serve(t, app)
 	operator := Sign(t, ClaimsOf("operator-1", "operator"))
@@ -98,6 +101,12 @@ func operations(t *testing.T, a Adapter) {
 	require.Equal(t, http.StatusAccepted, client.RequireReplay(push).Status)
 	push.Path, push.Key = "/v1/operations/"+listed[0].ID+"/give-up", "give-up-1"
 	require.Contains(t, client.RequireReplay(push).Body, `"state":"unknown"`)
+
+	refusal := Call{Path: "/v1/keys/refusals", Key: "refuse-1", Token: operator,
+		Body: `{"before":"2026-01-01T00:00:00Z","reason":"a restore"}`}
+	RequireProblem(t, http.StatusForbidden, "forbidden", client.Do(refusal))
+	refusal.Token = Sign(t, ClaimsOf("supervisor-1", "supervisor"))
+	require.Contains(t, client.RequireReplay(refusal).Body, `key_too_old`)
 }
 
 // An operator erases a customer's records: the answer is gone, and the key stays taken.

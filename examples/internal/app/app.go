@@ -79,7 +79,11 @@ func Open(ctx context.Context, observers ...core.Observer) (_ *App, err error) {
 	if err := database.Migrate(ctx, a.DB, shop.Models()...); err != nil {
 		return nil, err
 	}
-	table := routes()
+	format, operators := core.AnyKey, core.AnyKey
+	if a.Settings.KeyAge > 0 {
+		format, operators = core.TimedKey, core.UUIDKey
+	}
+	table := routes(operators)
 	maps.Copy(table, inspectorRoutes())
 	if err := a.openDemo(ctx, table); err != nil {
 		return nil, err
@@ -89,10 +93,6 @@ func Open(ctx context.Context, observers ...core.Observer) (_ *App, err error) {
 		return nil, err
 	}
 	a.Shop = shop.New(a.DB, service, a.Settings.Unsafe)
-	format := core.AnyKey
-	if a.Settings.KeyAge > 0 {
-		format = core.TimedKey
-	}
 	a.Idem, err = core.New(core.Config{
 		Store:  store,
 		Routes: table,

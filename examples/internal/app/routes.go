@@ -11,8 +11,8 @@ import (
 const refunds = "POST /v1/payments/:id/refunds"
 
 // routes returns the table of the app: the recovery of each unsafe route, and the roles that may call it. Both routers
-// spell the patterns in the same way.
-func routes() core.Routes {
+// spell the patterns in the same way. keys is the format of operators' keys: they have no age.
+func routes(keys core.KeyFormat) core.Routes {
 	customer, seller, operator := shop.RoleCustomer, shop.RoleSeller, shop.RoleOperator
 	return core.Routes{
 		// Rows of our own database and nothing else.
@@ -21,15 +21,16 @@ func routes() core.Routes {
 		"POST /v1/payments":               {Recovery: core.Rollback, Roles: []string{customer}},
 		"POST /v1/balance/charge":         {Recovery: core.Rollback, Roles: []string{customer}},
 		"POST /v1/balance/credit":         {Recovery: core.Rollback, Roles: []string{customer}},
-		"POST /v1/operations/:id/settle":  {Recovery: core.Rollback, Roles: []string{operator}},
-		"POST /v1/operations/:id/retry":   {Recovery: core.Rollback, Roles: []string{operator}},
-		"POST /v1/operations/:id/give-up": {Recovery: core.Rollback, Roles: []string{operator}},
+		"POST /v1/operations/:id/settle":  {Recovery: core.Rollback, Roles: []string{operator}, KeyFormat: keys},
+		"POST /v1/operations/:id/retry":   {Recovery: core.Rollback, Roles: []string{operator}, KeyFormat: keys},
+		"POST /v1/operations/:id/give-up": {Recovery: core.Rollback, Roles: []string{operator}, KeyFormat: keys},
+		"POST /v1/keys/refusals":          {Recovery: core.Rollback, Roles: []string{operator}, KeyFormat: keys},
 
 		// Steps: rows, a call to a provider that deduplicates by key, and rows again.
 		refunds: {Recovery: core.Resume, Roles: []string{customer, seller}},
 
 		// A walk through all records, in batches (docs/operations.md). The repeat of one that broke off continues it.
-		"POST /v1/erasures": {Recovery: core.Resume, Roles: []string{operator}, Deadline: time.Hour},
+		"POST /v1/erasures": {Recovery: core.Resume, Roles: []string{operator}, Deadline: time.Hour, KeyFormat: keys},
 
 		// A provider that does not deduplicate.
 		"POST /v1/payouts": {Recovery: core.Park, Roles: []string{seller}},

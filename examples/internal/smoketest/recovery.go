@@ -163,4 +163,8 @@ func pushedRefund(a *app) {
 		`{"outcome":"applied","answer":{"status":"refunded"},"reason":"the ledger has it"}`)
 	require.Contains(a.t, settled.Body, `"state":"completed"`)
 	require.Len(a.t, a.ledger("provider"), 1)
+
+	refused := a.post(operator, "/v1/keys/refusals", "refusal", `{"before":"2026-01-01T00:00:00Z","reason":"a restore"}`)
+	require.Equal(a.t, http.StatusOK, refused.Status, refused.Body)
+	require.Contains(a.t, refused.Body, "key_too_old")
 }

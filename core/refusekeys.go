@@ -1,0 +1,82 @@
+package core
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/auth19/idem/core/store"
+)
+
+// refusedKeysView is the answer of ServeRefuseKeys.
+type refusedKeysView struct {
+	Before  time.Time `json:"before"`
+	Routes  int       `json:"routes"`  // that take timed keys only
+	Clients string    `json:"clients"` // what they are told
+}
+
+// ServeRefuseKeys is [Module.RefuseKeysBefore] as a command of supervisors. The JSON body is {"before": a time of RFC 3339, at
+// most 5 minutes ahead, "reason": ...}. The answer says how many routes it concerns, and what their clients will be told. The
+// observer gets EventKeysRefused. Mount it on a guarded route that takes no timed keys.
+//
+// Refusals: 400 for any other body; 401; 403; 500 misconfigured if the store is no store.Settings; 503 if the store does not
+// answer, or the clocks are too far apart.
+func (m *Module) ServeRefuseKeys(r *http.Request, p Principal) *Reply {
+	switch {
+	case !m.cfg.Scoping.admits(p):
+		return m.refuse(r, m.unauthenticated(r, visit{}, p, "this needs an authenticated caller"))
+	case !m.isSupervisor(p):
+		return m.refuse(r, NewProblem(CodeForbidden, "only supervisors may refuse keys: it concerns every tenant"))
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, store.DefaultMaxBody))
+	if err != nil {
+		return m.refuse(r, m.withRetry(NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was changed")))
+	}
+	refuse := func(problem *Problem) *Reply {
+		NotApplied(r.Context()) // it can be corrected, or repeated later, with the same key
+		return m.refuse(r, problem)
+	}
+	var req struct {
+		Before time.Time `json:"before"`
+		Reason string    `json:"reason"`
+	}
+	err = unmarshalStrict(body, &req)
+	switch {
+	case err != nil || req.Before.IsZero() || strings.TrimSpace(req.Reason) == "" || !isText(req.Reason):
+		return refuse(NewProblem(CodeBadRequest, "want a JSON object with before, a time of RFC 3339, and reason"))
+	case req.Before.After(m.cfg.Now().Add(store.MaxKeyAhead)):
+		return refuse(NewProblem(CodeBadRequest, "before: it may be at most 5 minutes ahead; every key would be refused"))
+	}
+	if _, ok := m.cfg.Store.(store.Settings); !ok {
+		return refuse(NewProblem(CodeMisconfigured, "the store judges no timed keys (store.Settings); use gormstore"))
+	}
+	if err := m.RefuseKeysBefore(r.Context(), req.Before); err != nil {
+		if errors.Is(err, ErrClock) {
+			m.tellClock(r.Context(), err)
+		}
+		return refuse(m.unavailable(err))
+	}
+	view := refusedKeysView{Before: req.Before.UTC(), Clients: "409 key_too_old with safe_new_key false, for a key that was made " +
+		"before and has no record"}
+	for _, route := range m.allRoutes() {
+		if route.timed() {
+			view.Routes++
+		}
+	}
+	m.observe(r.Context(), Event{Kind: EventKeysRefused, Until: view.Before, Count: view.Routes, Who: p.Name(), Why: req.Reason})
+	return jsonReply(view)
+}
+
+// operatorsOnly reports whether only operators have the roles of a route: it settles, erases, pushes or refuses.
+func (m *Module) operatorsOnly(p Policy) bool {
+	for _, role := range p.Roles {
+		named := func(r IssuerRole) bool { return r.Role == role }
+		if !slices.ContainsFunc(m.cfg.OperatorRoles, named) && !slices.ContainsFunc(m.cfg.SupervisorRoles, named) {
+			return false
+		}
+	}
+	return len(p.Roles) > 0
+}
