@@ -18,9 +18,9 @@ type refusedKeysView struct {
 	Clients string    `json:"clients"` // what they are told
 }
 
-// ServeRefuseKeys is [Module.RefuseKeysBefore] as a command of supervisors. The JSON body is {"before": a time of RFC 3339, at
-// most 5 minutes ahead, "reason": ...}. The answer says how many routes it concerns, and what their clients will be told. The
-// observer gets EventKeysRefused. Mount it on a guarded route that takes no timed keys.
+// ServeRefuseKeys is [Module.RefuseKeysBefore] as a command of supervisors. The JSON body is {"before": a time of RFC 3339,
+// at most 5 minutes ahead, "reason": ...}. The answer says how many routes it concerns, and what their clients will be told.
+// The observer gets EventKeysRefused. Mount it on a guarded route that takes no timed keys.
 //
 // Refusals: 400 for any other body; 401; 403; 500 misconfigured if the store is no store.Settings; 503 if the store does not
 // answer, or the clocks are too far apart.
@@ -59,14 +59,15 @@ func (m *Module) ServeRefuseKeys(r *http.Request, p Principal) *Reply {
 		}
 		return refuse(m.unavailable(err))
 	}
-	view := refusedKeysView{Before: req.Before.UTC(), Clients: "409 key_too_old with safe_new_key false, for a key that was made " +
-		"before and has no record"}
+	view := refusedKeysView{Before: req.Before.UTC(), Clients: "409 key_too_old with safe_new_key false, for a key that was " +
+		"made before and has no record"}
 	for _, route := range m.allRoutes() {
 		if route.timed() {
 			view.Routes++
 		}
 	}
-	m.observe(r.Context(), Event{Kind: EventKeysRefused, Until: view.Before, Count: view.Routes, Who: p.Name(), Why: req.Reason})
+	m.observe(r.Context(), Event{Kind: EventKeysRefused, Until: view.Before, Count: view.Routes, Who: p.Name(),
+		Why: req.Reason})
 	return jsonReply(view)
 }
 

@@ -56,7 +56,8 @@ func New(newRouter func() Router, methods []string, wildcard string, methodInPat
 		OperationHandler: operation(httpidem.OperationHandler), OwnOperationHandler: operation(httpidem.OwnOperationHandler),
 		OperationsHandler: operation(httpidem.OperationsHandler), SettleHandler: operation(httpidem.SettleHandler),
 		EraseHandler: operation(httpidem.EraseHandler),
-		RetryHandler: operation(httpidem.RetryHandler), GiveUpHandler: operation(httpidem.GiveUpHandler), RefuseKeysHandler: operation(httpidem.RefuseKeysHandler),
+		RetryHandler: operation(httpidem.RetryHandler), GiveUpHandler: operation(httpidem.GiveUpHandler),
+		RefuseKeysHandler: operation(httpidem.RefuseKeysHandler),
 		Panics: map[string]adaptertest.Panic{
 			"recovery": {Recovery: recovery, Value: "boom", Status: http.StatusInternalServerError, Body: "recovered\n"},
 			"aborted":  {Recovery: recovery, Value: http.ErrAbortHandler}, // breaks off
