@@ -14,7 +14,8 @@ const minutes = 60
 // Numbers counts the events of this process in the last hour, by the minute. It is a [core.Observer]: make it the module's
 // Observer, or call its Observe from the observer that the module has. It keeps only numbers.
 type Numbers struct {
-	now func() time.Time
+	now   func() time.Time
+	began time.Time
 
 	mu   sync.Mutex
 	ring [minutes]minute
@@ -27,7 +28,7 @@ type minute struct {
 }
 
 // NewNumbers returns numbers that are all zero.
-func NewNumbers() *Numbers { return &Numbers{now: time.Now} }
+func NewNumbers() *Numbers { return &Numbers{now: time.Now, began: time.Now()} }
 
 // Observe implements [core.Observer].
 func (n *Numbers) Observe(_ context.Context, e core.Event) {

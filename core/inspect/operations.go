@@ -24,6 +24,7 @@ type operationsPage struct {
 	AtLeast bool   // there are more
 	Next    string // the link to the next page, "" on the last one
 	First   string // the link to the first page, "" on it
+	NoRoute bool   // this release does not have the route of the filter
 	Problem string
 	Wrong   string // the field that is wrong
 }
@@ -86,7 +87,7 @@ func (v *visit) operations() error {
 	if place != (store.Place{}) {
 		page.First = v.Prefix + "operations?" + f.query().Encode()
 	}
-	page.Rows = v.rowsOf(records)
+	page.Rows, page.NoRoute = v.rowsOf(records), q.Route != "" && !v.Module.KnowsRoute(q.Method, q.Route)
 	page.count(v, q)
 	return v.show(http.StatusOK, "operations", "Operations", "operations", page)
 }
@@ -143,6 +144,10 @@ func (f filter) parse() (q store.Query, wrong, problem string) {
 			return q, bound.name, "A time is written as 2026-11-22T15:04, and is taken for UTC."
 		}
 		*bound.to = read
+	}
+	if !q.From.IsZero() && !q.Until.IsZero() && !q.From.Before(q.Until) {
+		return q, "until", "The second time is not after the first: nothing can be claimed from " + utc(q.From) + " on and before " +
+			utc(q.Until) + "."
 	}
 	return q, "", ""
 }

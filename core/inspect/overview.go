@@ -105,7 +105,8 @@ func (v *visit) needSomebody(limit int) ([]store.Count, error) {
 type numbersView struct {
 	Rows []numberRow
 	Bars []bar
-	Top  int // the most attempts of a minute
+	Top  int       // the most attempts of a minute
+	From time.Time // when this instance has begun to count
 }
 
 // numberRow is a number with its name in plain words.
@@ -161,7 +162,7 @@ const chartHeight = 60
 
 func (n *Numbers) view() *numbersView {
 	sums, attempts, warnings := n.lastHour()
-	v := &numbersView{}
+	v := &numbersView{From: n.began}
 	for i, e := range named {
 		if i < 4 || sums[e.kind] > 0 { // the first ones also where they are 0: so a reader knows what is counted
 			v.Rows = append(v.Rows, numberRow{string(e.kind), e.text, sums[e.kind], e.kind.IsWarning()})

@@ -374,6 +374,7 @@ func TestNumbers(t *testing.T) {
 	require.Contains(t, p.text, "1\u202f234 attempts began")
 	require.Contains(t, p.text, "1 attempts ended with an unknown outcome")
 	require.Contains(t, p.html, `<rect class="attempts"`)
+	require.Contains(t, p.text, "It counts since 20")
 	require.NotContains(t, newDesk(t).get("/idem/").text, "This instance")
 }
 
@@ -460,4 +461,15 @@ func TestPagesHaveADeadline(t *testing.T) {
 			require.WithinRange(t, w.deadline, asked.Add(time.Minute), time.Now().Add(time.Minute), path)
 		}
 	}
+}
+
+// A filter that nothing can pass says so, instead of that nobody is needed.
+func TestFiltersThatSelectNothing(t *testing.T) {
+	d := newDesk(t)
+	d.unknown("payout-7", customer)
+	p := d.get("/idem/operations?from=2026-11-23T00:00&until=2026-11-22T00:00")
+	require.Equal(t, http.StatusBadRequest, p.Code)
+	require.Contains(t, p.text, "The second time is not after the first")
+	require.Contains(t, d.get("/idem/operations?route=POST+/v1/payout").text, "This release has no route POST /v1/payout")
+	require.Contains(t, d.get("/idem/operations?route=POST+/v1/refunds").text, "No operation needs somebody")
 }
