@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -27,11 +28,16 @@ func (a *app) push(serve func(*http.Request, core.Principal, string) *core.Reply
 func TestAnOperatorTriesAgainNow(t *testing.T) {
 	inBubble(t, "within a pause", func(t *testing.T) {
 		st := memstore.New()
-		a := outage(t, st, 2*time.Hour)
-		stop := a.start()
+		const posts = 12
+		a := outage(t, st, (posts-1)*store.MaxPause+time.Second)
+		for i := range posts {
+			time.Sleep(store.MaxPause * time.Duration(min(i, 1)))
+			require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+		}
+		time.Sleep(store.DefaultDeadline)
+		stop := a.start() // it finds a pause
 		defer stop()
-		a.post("k-1", `{}`)
-		time.Sleep(2*time.Hour + time.Second)
+		synctest.Wait()
 		rec := find(t, st, "k-1")
 		require.True(t, rec.HalfDone())
 		require.Greater(t, rec.NextAttempt(store.DefaultPause).Sub(rec.Now), time.Second)
