@@ -146,8 +146,8 @@ func (f filter) parse() (q store.Query, wrong, problem string) {
 		*bound.to = read
 	}
 	if !q.From.IsZero() && !q.Until.IsZero() && !q.From.Before(q.Until) {
-		return q, "until", "The second time is not after the first: nothing can be claimed from " + utc(q.From) + " on and before " +
-			utc(q.Until) + "."
+		return q, "until", "The second time is not after the first: nothing can be claimed from " + utc(q.From) +
+			" on and before " + utc(q.Until) + "."
 	}
 	return q, "", ""
 }
