@@ -73,7 +73,7 @@ func (e *segment) Committed(ctx context.Context, q txn.Querier) (bool, error) {
 		return rec.Ticket == t && hasOutcome(rec), nil
 	case rec.Fence > t.Fence: // whoever has it may have taken over what this seal has committed
 		return false, store.ErrStale
-	case rec.Ticket != t:
+	case rec.Ticket != t || rec.Stored == store.Free: // the free one bears this ticket, and may still have steps of before
 		return false, nil
 	}
 	e.read = rec.Now
@@ -186,7 +186,9 @@ func (a *attempt) toSeal(ctx context.Context, e *segment) (*txn.Tx, error) {
 		return nil, a.store.complete(ctx, a.ticket(), *seal.Answer)
 	}
 	err := a.open(ctx)
-	a.isOpen = false
+	if a.isOpen = false; err != nil {
+		e.Leave() // there is no transaction that would
+	}
 	return a.last, err
 }
 
