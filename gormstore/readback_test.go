@@ -97,3 +97,49 @@ func TestAnAttemptThatCannotSealLeavesItsKey(t *testing.T) {
 		})
 	}
 }
+
+// A takeover that waited for a place in vain has sent nothing. There is nothing to give back: that would make the slow owner
+// stale, and its call's result would be lost.
+//
+// CONTRACT F-1, X-2, X-15
+func TestTakeoverInLineIsNotSent(t *testing.T) {
+	t.Parallel()
+	url := migratedURL(t)
+	st, admin := newStore(t, openPostgres(t, url, 4)), openPostgres(t, url, 2) // three places for attempts
+	c := command(store.Resume)
+	slow, _ := begin(t, st, c)
+	require.NoError(t, err2(slow.Seal(t.Context(), store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})))
+	execute(t, admin, "UPDATE idempotency_record SET lease_until = 1")
+	for range 2 {
+		begin(t, st, command(store.Rollback))
+	}
+	locked := admin.Begin()
+	require.NoError(t, locked.Exec("LOCK TABLE idempotency_record").Error)
+	waiting := func(n int) {
+		eventually(t, "they wait", func() bool {
+			return query[int](t, admin, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "+
+				"wait_event_type = 'Lock'") == n
+		})
+	}
+	takeover := again(c)
+	var claimed store.Claimed
+	taken := later(func() (err error) {
+		bounded, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, claimed, err = st.Begin(bounded, takeover)
+		return err
+	})
+	waiting(1)
+	next := later(func() error { // it gets the place that the takeover's look leaves
+		tx, _, err := st.Begin(t.Context(), command(store.Rollback))
+		if err == nil {
+			t.Cleanup(func() { _ = tx.Rollback() })
+		}
+		return err
+	})
+	waiting(2) // it looks while it waits
+	require.NoError(t, locked.Commit().Error)
+	require.NoError(t, <-next)
+	require.ErrorIs(t, <-taken, store.ErrCrowded)
+	require.NotEqual(t, takeover.Owner, claimed.Record.Owner, "it is not given back")
+}
