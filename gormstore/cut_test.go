@@ -240,8 +240,8 @@ func TestRollbackIsCutAtAnyByte(t *testing.T) {
 	})
 }
 
-// An attempt has called a provider, and nobody knows the outcome. A repeat takes over, and gives up before its handler runs.
-// The answer to that release is lost, so that it is sent again. The first attempt still counts: its steps do not run again,
+// An attempt has called a provider, and nobody knows the outcome. A repeat takes over, and gives up before its handler runs,
+// because the answer to that is lost. So is the answer to its release, so that it is sent again. The first attempt still counts: its steps do not run again,
 // and a call that must not be repeated leaves the operation unknown.
 //
 // CONTRACT X-3, F-1
@@ -267,12 +267,16 @@ func TestTakeoverIsReleasedTwice(t *testing.T) {
 	outcome = nil
 
 	var stage atomic.Int32
+	var takesOver atomic.Bool
 	running, stop := context.WithCancel(within(t, 30*time.Second))
-	readsSteps, releases := []byte("ORDER BY s.started_at"), []byte("lease_until = c.now, purge_at")
+	takeover, executed := []byte("r.attempts + 1"), []byte("SELECT 1\x00")
+	releases := []byte("lease_until = c.now, purge_at")
 	cut.begins(func(toServer bool, chunk []byte) (pass int, ends bool) {
 		pass = len(chunk)
 		switch at := stage.Load(); {
-		case at == 0 && toServer && bytes.Contains(chunk, readsSteps), at == 2 && !toServer && isCommitted(chunk):
+		case at == 0 && toServer && bytes.Contains(chunk, takeover):
+			takesOver.Store(true)
+		case at == 0 && takesOver.Load() && !toServer && bytes.Contains(chunk, executed), at == 2 && !toServer && isCommitted(chunk):
 			stage.Add(1)
 			return 0, true
 		case (at == 1 || at == 3) && toServer && bytes.Contains(chunk, releases):
