@@ -13,6 +13,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -55,6 +56,7 @@ func TestResumeGoesOnAfterTheLastFinishedStep(t *testing.T) {
 			require.Equal(t, http.StatusInternalServerError, a.post(handle).Code)
 		}
 		fails = ""
+		advance(t, db, store.DefaultPause) // behind the third attempt that has committed
 		first := a.post(handle)
 		require.Equal(t, http.StatusCreated, first.Code, first.Body)
 		require.Equal(t, "created", first.Header().Get("Idempotency-Result"))
