@@ -149,7 +149,8 @@ func (m *Module) claim(ctx *lazyContext, c *store.Claim) (tx store.Attempt, clai
 	var left bool // something may be left of a claim whose handler will not run
 	if c.Recovery == Park {
 		claimed, err = m.cfg.Store.Claim(ctx, *c)
-		nothing := errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrCrowded) || errors.Is(err, ErrClock)
+		nothing := errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrCrowded) || errors.Is(err, store.ErrUnfit) ||
+			errors.Is(err, ErrClock)
 		left = err != nil && !nothing
 	} else {
 		tx, claimed, err = m.cfg.Store.(store.Attempts).Begin(ctx, *c) // New has refused any other store
@@ -195,6 +196,8 @@ func (m *Module) unavailable(err error) *Problem {
 		detail = "the clocks of this service and of its store are too far apart; nothing was run"
 	case errors.Is(err, store.ErrCrowded):
 		detail = "the store of idempotency records has more to do than it can; nothing was run"
+	case errors.Is(err, store.ErrUnfit):
+		detail = "the database of the store of idempotency records does not do what the store needs; nothing was run"
 	}
 	p := m.withRetry(NewProblem(CodeStoreUnavailable, detail))
 	if crowded, ok := errors.AsType[*store.CrowdedError](err); ok {
@@ -206,8 +209,8 @@ func (m *Module) unavailable(err error) *Problem {
 // mostRetryAfter is the longest Retry-After of a crowd: nobody knows how long it stays.
 const mostRetryAfter = 30 * time.Second
 
-// repeatProblem compares a repeat with the record that is there: command first, then state (contract M). It returns nil
-// if the record's answer may be replayed.
+// repeatProblem compares a repeat with the record that is there: command first, then state (contract M); of a free record
+// neither counts. It returns nil if the record's answer may be replayed.
 func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *store.Claimed) *Problem {
 	if claimed.Busy {
 		return m.inFlight()
@@ -216,6 +219,12 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *sto
 		return m.keyRefused(adm, claimed.Record.Now)
 	}
 	rec := m.judged(ctx, claimed.Record)
+	if rec.State() == store.Free { // since the claim: its command is over, and the next claim takes it
+		if !m.window().Has(claimed.Record.Now) {
+			return m.unavailable(ErrClock)
+		}
+		return m.inFlight()
+	}
 	same, err := adm.sends(rec.Hash)
 	if err != nil { // H-4: made by a newer release
 		return m.withRetry(NewProblem(CodeStoreUnavailable, "this instance cannot compare the command with the recorded "+
@@ -241,11 +250,6 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *sto
 		p := NewProblem(CodeKeyExpired, "the command was carried out; its answer is not kept any more")
 		p.Outcome = rec.OutcomeClass()
 		return p
-	case store.Free:
-		if !m.window().Has(claimed.Record.Now) {
-			return m.unavailable(ErrClock)
-		}
-		return m.inFlight() // it became free after the claim: the next claim takes it
 	default:
 		return m.inFlightUntil(&rec, adm.route.ResumePause)
 	}

@@ -212,6 +212,25 @@ func TestAnotherCommandIsAMismatchInEveryState(t *testing.T) {
 	})
 }
 
+// looking answers a claim with the record that is there, as one that has just become free may be.
+type looking struct{ *memstore.Store }
+
+func (s looking) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	rec, err := s.Find(ctx, c.ID, store.Viewer{All: true})
+	return store.Claimed{Record: rec}, err
+}
+
+// The command of a record that is free is over, and no repeat of a new one is told that it is a mismatch.
+//
+// CONTRACT M-1, M-2
+func TestFreeRecordIsNoMismatch(t *testing.T) {
+	st := memstore.New()
+	newApp(t, core.Config{Store: st}, notApplied(status(http.StatusForbidden))).post("k-1", `{}`)
+	w := newApp(t, core.Config{Store: looking{st}}, created).post("k-1", `{"another":1}`)
+	requireProblem(t, w, http.StatusConflict, core.CodeInFlight)
+	require.NotEmpty(t, w.Header().Get("Retry-After"))
+}
+
 // CONTRACT M-2
 func TestWhatWaitingComesTo(t *testing.T) {
 	wait := core.Policy{Recovery: core.Park, Wait: 10 * time.Second}

@@ -130,26 +130,33 @@ type lookedAt struct {
 	record  recordScan
 }
 
-// lockAndLook begins the transaction of an attempt, tries the key's lock, and looks at the record: one round trip. Lock and
-// look are two statements, so that the look sees everything that was committed before the lock was taken.
+// lockAndLook begins the transaction of an attempt, tries the key's lock, and looks at the record: one round trip.
 func (l *lookedAt) lockAndLook(ctx context.Context, own *sql.Conn) error {
-	db, c := l.attempt.store.db, &l.attempt.claim
+	db := l.attempt.store.db
 	if err := db.ProbeGuards(ctx, own); err != nil {
 		return err
 	}
+	calls, err := l.calls(ctx, own)
+	if err != nil {
+		return err
+	}
+	return txn.Ask(ctx, own, db.Opening(own, &l.mark, calls...)...)
+}
+
+// calls are the lock and the look: two statements, so that the look sees everything that was committed before the lock was
+// taken.
+func (l *lookedAt) calls(ctx context.Context, own *sql.Conn) ([]txn.Call, error) {
+	db, c := l.attempt.store.db, &l.attempt.claim
 	name, row, args := lockFirst, []any{&l.lock, &l.now}, append(db.Guards(c.Deadline), txn.LockKey(c.ID), c.ID[:])
 	if floor := floorName(*c); floor != "" {
 		name, row, args = lockTimed, append(row, &l.floor), append(args, floor)
 	}
 	first, err := db.CallOf(ctx, own, name, l.mark.Targets(row...), args...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	second, err := db.CallOf(ctx, own, lookFirst, l.record.targets(&l.at), c.ID[:])
-	if err != nil {
-		return err
-	}
-	return txn.Ask(ctx, own, db.Opening(own, &l.mark, first, second)...)
+	return []txn.Call{first, second}, err
 }
 
 // decide says how a claim ends whose key and record were found like this.

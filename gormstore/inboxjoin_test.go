@@ -5,7 +5,9 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/gormstore/inbox"
 	"github.com/auth19/idem/internal/pgtest"
@@ -261,6 +264,51 @@ func TestInboxBesideASegment(t *testing.T) {
 		require.Equal(t, 2, countEffects(t, db))
 		requireProcessed(t, box, m)
 	})
+}
+
+// Where every place is held by an attempt whose message waits for another one, nothing would go on until a deadline: the last
+// one of them is told at once, and its place lets the others go on.
+//
+// CONTRACT
+func TestMessagesBesideSegmentsThatHoldAllPlaces(t *testing.T) {
+	t.Parallel()
+	const places = 4
+	db := newPostgres(t, places)
+	hook, box := newWebhook(t, newStore(t, db), core.Resume), newInbox(t, db, stockInbox)
+	require.NoError(t, box.Validate(t.Context()))
+	var sealed, others, inside sync.WaitGroup
+	sealed.Add(1)
+	others.Add(places - 1)
+	inside.Add(places)
+	var crowded atomic.Int32
+	statuses := atOnce(places, func(n int) int {
+		if n > 0 {
+			sealed.Wait() // so that the first one is behind a seal: its next segment takes the place that others cannot take
+		}
+		return hook.call(string(rune('a'+n)), func(ctx context.Context) int {
+			if n == 0 {
+				require.NoError(t, gormstore.StepDo(ctx, "before", stock))
+				require.NoError(t, core.Checkpoint(ctx))
+				sealed.Done()
+				others.Wait()
+			} else {
+				others.Done()
+			}
+			require.NoError(t, gormstore.StepDo(ctx, "rows", stock))
+			inside.Done()
+			inside.Wait()
+			err := box.Process(gormstore.Outside(ctx), message(), stock)
+			if errors.Is(err, store.ErrCrowded) {
+				crowded.Add(1)
+				return 500
+			}
+			require.NoError(t, err)
+			return 201
+		}).Code
+	})
+	require.Equal(t, int32(1), crowded.Load())
+	slices.Sort(statuses)
+	require.Equal(t, []int{201, 201, 201, 500}, statuses)
 }
 
 // CONTRACT Q-3

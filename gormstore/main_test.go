@@ -134,7 +134,18 @@ func migrate(t *testing.T, db *gorm.DB) {
 	require.NoError(t, db.AutoMigrate(&effect{}))
 }
 
+// newStore is a store of an app that has asked at start whether the database will do: no first claim has to wait for it.
 func newStore(t *testing.T, db *gorm.DB) *gormstore.Store {
+	t.Helper()
+	store := unasked(t, db)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_ = store.Validate(ctx)
+	return store
+}
+
+// unasked is a store of an app that has not.
+func unasked(t *testing.T, db *gorm.DB) *gormstore.Store {
 	t.Helper()
 	store := try(gormstore.New(db)).ok(t)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })

@@ -51,14 +51,19 @@ func StepDo(ctx context.Context, name string, fn func(tx *gorm.DB) error) error 
 // Steps implements [store.Attempts].
 func (s *Store) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, error) {
 	var steps []store.StepRecord
-	err := s.db.OnPool(ctx, func(q txn.Querier) error {
-		steps = nil
-		return s.db.Each(ctx, q, stepsOf, func(scan func(...any) error) error {
-			step, err := scanStep(scan)
-			steps = append(steps, step)
-			return err
-		}, id[:])
+	err := s.db.OnPool(ctx, func(q txn.Querier) (err error) {
+		steps, err = s.steps(ctx, q, id)
+		return err
 	})
+	return steps, err
+}
+
+func (s *Store) steps(ctx context.Context, q txn.Querier, id store.ID) (steps []store.StepRecord, err error) {
+	err = s.db.Each(ctx, q, stepsOf, func(scan func(...any) error) error {
+		step, err := scanStep(scan)
+		steps = append(steps, step)
+		return err
+	}, id[:])
 	return steps, err
 }
 

@@ -78,13 +78,12 @@ var storeRights = txn.Rights{
 
 // Validate checks: the tables exist; they and the server keep what was confirmed, steps, markers and
 // intents included (F-2, F-5); the role has the rights that a store needs; on PostgreSQL the pool has the limit that it had
-// in New. One error names everything that is wrong. An app calls it, or [Audit], when it starts. In an app that does
-// not, the first claim is refused for what the server and the tables lose.
+// in New. One error names everything that is wrong. Where nothing is, Validate runs the self-test: it sends the statements
+// of attempts in a transaction that is rolled back, and reads back what they have written (F-8). An app calls it, or
+// [Audit], when it starts. In an app that does not, the first claim does: it is store.ErrUnfit as long as something is
+// wrong. After an error of a statement the next claims are refused for a minute.
 func (s *Store) Validate(ctx context.Context) error {
-	err := s.db.Validate(ctx, storeRights)
-	if err == nil {
-		s.validated.Pass() // the first claim need not ask again
-	}
+	err := s.validated.Validate(ctx, s.db, storeRights, s.selfTest)
 	if s.db.Stalls == nil {
 		return err
 	}
@@ -95,7 +94,7 @@ func (s *Store) Validate(ctx context.Context) error {
 }
 
 // check runs Validate before the first claim, until it has passed once: an app may ignore what Validate says, and a record
-// that the server loses frees its key (F-2).
+// that the server loses frees its key (F-2, F-8).
 func (s *Store) check(ctx context.Context) error {
-	return s.validated.Once(ctx, s.db, storeRights)
+	return s.validated.Once(ctx, s.db, storeRights, s.selfTest)
 }

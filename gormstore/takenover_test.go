@@ -15,6 +15,7 @@ import (
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/inbox"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -70,14 +71,15 @@ func (o *takeover) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQu
 func TestWhatWasSeenIsConfirmedThere(t *testing.T) {
 	t.Parallel()
 	o := newTakeover(t)
-	stores := map[*gorm.DB]*gormstore.Store{o.primary: newStore(t, o.primary), o.moving: newStore(t, o.moving)}
+	stores := map[*gorm.DB]*gormstore.Store{o.primary: newStore(t, o.primary), o.moving: unasked(t, o.moving)}
 	claimed := try(stores[o.primary].Claim(t.Context(), command(store.Park))).ok(t)
 	require.True(t, claimed.Won)
+	boxes := map[*gorm.DB]*inbox.Inbox{o.primary: newInbox(t, o.primary, stockInbox), o.moving: newInbox(t, o.moving, stockInbox)}
+	require.NoError(t, boxes[o.moving].Validate(t.Context()))
 	m := message()
 	for name, twice := range map[string]func(db *gorm.DB) error{
 		"a message": func(db *gorm.DB) error {
-			box := newInbox(t, db, stockInbox)
-			return box.Process(t.Context(), m, func(*gorm.DB) error { return nil })
+			return boxes[db].Process(t.Context(), m, func(*gorm.DB) error { return nil })
 		},
 		"an answer": func(db *gorm.DB) error {
 			return stores[db].End(t.Context(), claimed.Record.Ticket, store.Ending{State: store.Completed, Answer: store.Completion{

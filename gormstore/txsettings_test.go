@@ -1,13 +1,17 @@
 package gormstore_test
 
 import (
+	"crypto/rand"
 	"database/sql"
+	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
@@ -228,4 +232,28 @@ func TestRoleAndSearchPathAreRestored(t *testing.T) {
 			require.Equal(t, []struct{ Role, SearchPath string }{{app, path}}, ends, "%s: %s", name, change)
 		}
 	}
+}
+
+// A handler may take another encoding for what it reads and writes: the names of its steps are found again.
+//
+// CONTRACT
+func TestHandlersMayChangeTheirEncoding(t *testing.T) {
+	bothWays(t, func(t *testing.T, way way) {
+		for _, simple := range []bool{false, true} {
+			module := newModule(t, newStore(t, way.fresh("", simple)(t)(t)), core.Policy{Recovery: core.Resume})
+			key, booked, status := rand.Text(), 0, http.StatusInternalServerError
+			book := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				require.NoError(t, gormstore.StepDo(r.Context(), "Bücher führen", func(tx *gorm.DB) error {
+					booked++
+					return errors.Join(stock(tx), tx.Exec("SET LOCAL client_encoding = 'LATIN1'").Error)
+				}))
+				require.NoError(t, aCall(r.Context(), "zählen"))
+				w.WriteHeader(status)
+			})
+			require.Equal(t, status, serve(t, module, key, book).Code)
+			status = http.StatusCreated
+			require.Equal(t, status, serve(t, module, key, book).Code)
+			require.Equal(t, 1, booked)
+		}
+	})
 }

@@ -31,7 +31,7 @@ type users struct {
 
 func newUsers(t *testing.T, db *gorm.DB) users {
 	t.Helper()
-	return users{newStore(t, db), newInbox(t, db, stockInbox), newJournal(t, db), db}
+	return users{unasked(t, db), newInbox(t, db, stockInbox), newJournal(t, db), db}
 }
 
 // requireRefused checks who refuses the database, for what reason.
@@ -132,7 +132,7 @@ func TestSettingsOfAConnectionDoNotCount(t *testing.T) {
 // CONTRACT F-5
 func TestReadOnlySQLite(t *testing.T) {
 	db := freshSQLite(t)(t)
-	store := newStore(t, db)
+	store := unasked(t, db)
 	onAll(t, db, 15, "PRAGMA query_only = on")
 	u := users{store, newInbox(t, db, stockInbox), newJournal(t, db), db}
 	u.requireRefused(t, "store inbox journal", "query_only is on")

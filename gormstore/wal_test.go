@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -24,9 +24,10 @@ func TestFirstRequestWritesLittle(t *testing.T) {
 	const clients = 8
 	spend := func(t *testing.T, each, body, open int) (records, written, hot float64) {
 		t.Helper()
-		execute(t, setUp, "TRUNCATE idempotency_record", "SELECT pg_stat_statements_reset(), pg_stat_reset()")
 		db := openPostgres(t, url, clients)
-		sendCommands(t, db, clients, each, body, open)
+		st := newStore(t, db)
+		execute(t, setUp, "TRUNCATE idempotency_record", "SELECT pg_stat_statements_reset(), pg_stat_reset()")
+		sendCommands(t, st, clients, each, body, open)
 		pool := try(db.DB()).ok(t)
 		require.NoError(t, pool.Close()) // the server's processes report their counts when they end
 		n := float64(clients * each)
@@ -64,9 +65,8 @@ FROM pg_stat_statements WHERE query LIKE '%idempotency_record%' AND query LIKE '
 }
 
 // sendCommands claims and completes; each client keeps so many claims open.
-func sendCommands(t *testing.T, db *gorm.DB, clients, each, body, open int) {
+func sendCommands(t *testing.T, st *gormstore.Store, clients, each, body, open int) {
 	t.Helper()
-	st := newStore(t, db)
 	answer := paid()
 	answer.Answer.Header.Set("Content-Type", "application/json")
 	answer.Answer.Body = bytes.Repeat([]byte{'x'}, body)

@@ -183,3 +183,27 @@ func TestAnswerByAClockThatHasGoneBack(t *testing.T) {
 		}
 	})
 }
+
+// A renewal by a clock that is behind does not end a live lease before its time, once the clock is set right: its owner relies
+// on it. A lease of no length ends it.
+//
+// CONTRACT X-1, T-1
+func TestRenewalByAClockThatIsBehind(t *testing.T) {
+	withWrongClock(t, func(t *testing.T, db *gorm.DB, ahead func(by time.Duration)) {
+		st := newStore(t, db)
+		require.NoError(t, st.Validate(t.Context()))
+		ticket := won(t, st, command(core.Park))
+		until := func() time.Time {
+			return try(st.Find(t.Context(), ticket.ID, store.Viewer{All: true})).ok(t).LeaseUntil
+		}
+		begun := until()
+		ahead(-25 * time.Second)
+		require.NoError(t, st.Renew(t.Context(), ticket, lease))
+		require.Equal(t, begun, until())
+		ahead(10 * time.Second)
+		require.NoError(t, st.Renew(t.Context(), ticket, lease))
+		require.True(t, until().After(begun))
+		require.NoError(t, st.Renew(t.Context(), ticket, 0))
+		require.False(t, until().After(begun))
+	})
+}

@@ -18,9 +18,11 @@ func (s *Store) Renew(ctx context.Context, t store.Ticket, lease time.Duration) 
 	})
 }
 
-// renew lets the lease begin anew. It ends with the deadline.
+// renew lets the lease begin anew, or ends it: 0. It ends with the deadline, and never earlier because the clock is behind.
 func (e *entry) renew(lease time.Duration, now time.Time) {
-	e.LeaseUntil = now.Add(lease)
+	if until := now.Add(lease); lease == 0 || until.After(e.LeaseUntil) {
+		e.LeaseUntil = until
+	}
 	if e.LeaseUntil.After(e.Deadline) {
 		e.LeaseUntil = e.Deadline
 	}

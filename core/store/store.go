@@ -39,6 +39,9 @@ var (
 	// ErrCrowded: the claim waited for its turn until its context ended. It was not sent to the database, and there is
 	// nothing to release (F-1).
 	ErrCrowded = errors.New("idem: the store has more to do than it can")
+	// ErrUnfit: before its first claim the store has found that its database does not do what it needs, or it could not find
+	// out yet. The claim was not sent, and there is nothing to release (F-8).
+	ErrUnfit = errors.New("idem: the store's database does not do what the store needs")
 )
 
 // Claim asks for the right to run one attempt of a command.
@@ -107,12 +110,12 @@ type Store interface {
 	// clock and floor at the moment of the claim, or the record is Spent. A claim that continues a Resume operation is not
 	// judged (T-6).
 	//
-	// Claim commits the record at once, whatever its recovery. After any error other than ErrFull, ErrCrowded and ErrClock,
-	// the claim may have been stored nevertheless: the caller calls End with fence 0 and Free.
+	// Claim commits the record at once, whatever its recovery. After any error other than ErrFull, ErrCrowded, ErrUnfit and
+	// ErrClock, the claim may have been stored nevertheless: the caller calls End with fence 0 and Free.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 
-	// Renew sets the end of the lease to now plus lease, but not later than the attempt's deadline. ErrStale if t is not
-	// current.
+	// Renew sets the end of the lease to now plus lease, but not later than the attempt's deadline, and not earlier than it
+	// was: the owner relies on it, and the store's clock may be behind. With 0 the lease ends. ErrStale if t is not current.
 	Renew(ctx context.Context, t Ticket, lease time.Duration) error
 
 	// End ends the attempt of t, and says what becomes of its record. The same ending again with the same ticket returns nil

@@ -112,16 +112,7 @@ func (j *Journal) Begin(ctx context.Context, e intents.Entry) (intents.Entry, er
 	}
 	var found intentRow
 	err := j.db.Write(ctx, func(q txn.Querier) error {
-		var at txn.Server
-		row := j.db.QueryRow(ctx, q, beginIntent, j.inWindow(e.Intent, e.Key, version, sum, by)...)
-		err := j.scan(&found, func(into ...any) error { return row.Scan(append(into, &at.PID, &at.Started)...) })
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			return store.ErrClock
-		case err != nil:
-			return err
-		}
-		return j.db.ConfirmWritten(ctx, at)
+		return j.begin(ctx, q, &found, e.Intent, e.Key, version, sum, by)
 	})
 	if err != nil {
 		return intents.Entry{}, explained(err)
@@ -130,6 +121,20 @@ func (j *Journal) Begin(ctx context.Context, e intents.Entry) (intents.Entry, er
 	// derived, because the journal may have been lost.
 	found.First = by != nil && bytes.Equal(found.begunBy, by.([]byte)) && !brought && j.secret == nil
 	return found.Entry, nil
+}
+
+// begin runs beginIntent on q.
+func (j *Journal) begin(ctx context.Context, q txn.Querier, found *intentRow, args ...any) error {
+	var at txn.Server
+	row := j.db.QueryRow(ctx, q, beginIntent, j.inWindow(args...)...)
+	err := j.scan(found, func(into ...any) error { return row.Scan(append(into, &at.PID, &at.Started)...) })
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return store.ErrClock
+	case err != nil:
+		return err
+	}
+	return j.db.ConfirmWritten(ctx, at)
 }
 
 // Find implements [intents.Journal].
@@ -252,12 +257,12 @@ var rights = txn.Rights{"idempotency_intent": "SELECT, INSERT, UPDATE"}
 // (F-5): an intent that a crash loses gets another key, and its command is carried out twice. One error names everything
 // that is wrong. Call it when the app starts; Plan and Begin refuse what Validate refuses.
 func (j *Journal) Validate(ctx context.Context) error {
-	return j.db.Validate(ctx, rights)
+	return j.validated.Validate(ctx, j.db, rights, j.selfTest())
 }
 
 // check runs Validate until it has passed once.
 func (j *Journal) check(ctx context.Context) error {
-	return j.validated.Once(ctx, j.db, rights)
+	return j.validated.Once(ctx, j.db, rights, j.selfTest())
 }
 
 // The statements, in internal/dialect/statements/intents.sql.

@@ -150,7 +150,7 @@ var contract = []chapter{
 		{id: "F-5", says: "Inbox, journal and steps need the same durability as records, and the rights they use."},
 		{id: "F-6", says: "Statements name their schema, found once; records in another schema are refused until one is named."},
 		{id: "F-7", says: "A store knows how many connections it may use."},
-		{id: "F-8", says: "No question that decides something is answered by a server that takes no writes."},
+		{id: "F-8", says: "A server that takes no writes answers no question; the money path is tried before the first claim."},
 	}},
 	{"P. Problems", []rule{
 		{id: "P-1", says: "Errors are RFC 9457 problems with stable codes, and a header that handlers cannot send."},

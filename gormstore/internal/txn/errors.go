@@ -14,6 +14,7 @@ import (
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/dialect/postgres"
+	"github.com/auth19/idem/gormstore/internal/dialect/sqlite"
 )
 
 // lockNotAvailable is a SQLSTATE: a lock was not granted in time, or not at once.
@@ -45,14 +46,16 @@ var ErrNoWrites error = noWritesError("idem: gormstore: " + postgres.NoWrites + 
 // takesNoWrites reports that a server has refused a statement because it takes no writes. The statement had no effect.
 func takesNoWrites(err error) bool { return SQLState(err) == readOnlyTransaction }
 
-// named returns the error of the library's own calls with ErrNoWrites, where such a server has refused a question, or with
-// store.ErrStatement and the names of the calls; any other error as it is.
+// named returns an error of the database with the names of the library's own calls: with ErrNoWrites, where such a server
+// has refused a question, and with store.ErrStatement, where it refuses the statement as such. Any other error stays.
 func named(err error, calls ...Call) error {
 	switch {
 	case SQLState(err) == notABoolean && strings.Contains(err.Error(), postgres.NoWrites):
 		return fmt.Errorf("%w: %w", ErrNoWrites, err)
 	case isOfStatement(err):
 		return fmt.Errorf("%w: %s: %w", store.ErrStatement, names(calls), err)
+	case SQLState(err) != "" || sqlite.Code(err) != 0 || errors.Is(err, errUnchanged):
+		return fmt.Errorf("%s: %w", names(calls), err)
 	}
 	return err
 }

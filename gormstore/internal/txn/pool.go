@@ -2,6 +2,8 @@ package txn
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/auth19/idem/core/store"
@@ -12,6 +14,8 @@ import (
 type slots struct {
 	line  *line         // three connections of four; segments behind a call may have half of the rest, too
 	looks chan struct{} // of the other connections: a waiting attempt uses one to look whether its key is in use
+
+	seconds atomic.Int32 // messages that wait for a place, beside the one of the attempt that they are processed in
 }
 
 // newSlots divides a pool of limit connections. A small one has one place for looks and segments.
@@ -97,16 +101,26 @@ func (d *Database) EnterSegment(ctx context.Context) (leave func(), err error) {
 }
 
 // EnterMessage takes SQLite's writer, or a place, for a message with a transaction of its own. In a Resume attempt it has
-// what a segment has: the attempt's own may hold one of the places, and so may attempts that do the same.
+// what a segment has: the attempt's own may hold one of the places, and so may attempts that do the same. Where all places
+// are held by attempts whose messages wait for one, the last of them does not wait: none would come free.
 func (d *Database) EnterMessage(ctx context.Context) (leave func(), err error) {
 	if err := d.ownsWriter(ctx); err != nil {
 		return nil, err
 	}
-	if ReaderFrom(ctx) != nil {
-		return d.EnterSegment(ctx)
+	r := ReaderFrom(ctx)
+	if r == nil {
+		return d.LeaveAttempt, d.enterAttempt(ctx)
 	}
-	return d.LeaveAttempt, d.enterAttempt(ctx)
+	if d.slots != nil && r.Segments.HasOpen() {
+		defer d.slots.seconds.Add(-1)
+		if int(d.slots.seconds.Add(1)) >= d.slots.line.places+d.slots.line.reserve {
+			return nil, &store.CrowdedError{Why: errAllWait}
+		}
+	}
+	return d.EnterSegment(ctx)
 }
+
+var errAllWait = errors.New("all connections are held by attempts whose messages wait for one")
 
 // LeaveAttempt gives back what enterAttempt took.
 func (d *Database) LeaveAttempt() {

@@ -8,13 +8,13 @@ import "context"
 // The transaction's first statement reads synchronous_commit. It ignores "off", which an earlier user may have left on the
 // connection. The last statement restores it: see mark.go.
 //
-// The role, the search path and the style of dates are read before the first statement that may change them, as one with an
-// unknown function may, and restored by a statement of their own: a handler that has none costs nothing. Where a trigger or
-// a view changes the role unseen, the last statement fails, and everything is rolled back. Where one changes the style of
-// dates, the answer of COMMIT cannot be read, and is read back.
+// The role, the search path, the style of dates and the encoding are read before the first statement that may change them,
+// as one with an unknown function may, and restored by statements of their own: a handler that has none costs nothing.
+// Where a trigger or a view changes the role unseen, the last statement fails, and everything is rolled back. Where one
+// changes the style of dates, the answer of COMMIT cannot be read, and is read back.
 
 // Settings are the other settings that the library's statements depend on.
-type Settings struct{ session, role, searchPath, dates string }
+type Settings struct{ session, role, searchPath, dates, encoding string }
 
 // keepSettings reads the settings before the first statement that may change them.
 func (c *Conn) keepSettings(ctx context.Context) error {
@@ -26,7 +26,7 @@ func (c *Conn) keepSettings(ctx context.Context) error {
 	var s Settings
 	ctx, over := c.within(ctx)
 	defer over()
-	err := c.db.QueryRow(ctx, c.SQL, readSettings).Scan(&s.session, &s.role, &s.searchPath, &s.dates)
+	err := c.db.QueryRow(ctx, c.SQL, readSettings).Scan(&s.session, &s.role, &s.searchPath, &s.dates, &s.encoding)
 	if err == nil {
 		c.settings = &s
 	}
@@ -46,6 +46,10 @@ func (c *Conn) restoreSettings(ctx context.Context) error {
 	s := c.Kept()
 	if s == nil {
 		return nil
+	}
+	// Names and routes are text. pgx refuses arguments in the simple protocol in any encoding but UTF8.
+	if _, err := c.SQL.ExecContext(ctx, "SET LOCAL client_encoding = "+Quote(s.encoding)); err != nil {
+		return err
 	}
 	_, err := c.db.Exec(ctx, c.SQL, setSettings, s.session, s.role, s.searchPath, s.dates)
 	return err

@@ -8,14 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 )
-
-// Validate looks at the server and at the tables that are needed.
-func (d *Database) Validate(ctx context.Context, need Rights) error {
-	return d.inspect(ctx, Inspector{Statements: d.Statements}, need)
-}
 
 // inspect looks at everything over one connection, or over another one where its server takes no writes.
 func (d *Database) inspect(ctx context.Context, i Inspector, need Rights) error {
@@ -25,32 +18,6 @@ func (d *Database) inspect(ctx context.Context, i Inspector, need Rights) error 
 			return i.all(ctx, need)
 		})
 	})
-}
-
-// Validated remembers that a validation has passed.
-type Validated struct {
-	passed atomic.Bool
-	turn   sync.Mutex // many first uses ask the server once
-}
-
-// Pass notes a validation that has passed.
-func (v *Validated) Pass() { v.passed.Store(true) }
-
-// Once validates until it has passed once.
-func (v *Validated) Once(ctx context.Context, d *Database, need Rights) error {
-	if v.passed.Load() {
-		return nil
-	}
-	v.turn.Lock()
-	defer v.turn.Unlock()
-	if v.passed.Load() {
-		return nil
-	}
-	if err := d.inspect(ctx, Inspector{Statements: d.Statements, inUse: true}, need); err != nil {
-		return err
-	}
-	v.passed.Store(true)
-	return nil
 }
 
 // Inspector looks at the live server and schema. It changes nothing.

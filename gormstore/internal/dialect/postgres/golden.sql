@@ -577,7 +577,7 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 
 -- name: readSettings
 SELECT session_user::pg_catalog.text, pg_catalog.current_setting('role'), pg_catalog.current_setting('search_path'),
-	pg_catalog.current_setting('DateStyle');
+	pg_catalog.current_setting('DateStyle'), pg_catalog.current_setting('client_encoding');
 
 -- name: recordAnswer
 WITH recorded AS (
@@ -692,9 +692,8 @@ FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()
 WHERE r.id = $1 AND r.owner = $2 AND r.state = 1;
 
 -- name: renew
-UPDATE public.idempotency_record AS r SET lease_until = CASE
-	WHEN c.now + $4::bigint < r.deadline_at THEN c.now + $4::bigint
-	ELSE r.deadline_at END
+UPDATE public.idempotency_record AS r SET lease_until = least(r.deadline_at,
+	CASE WHEN $4::bigint = 0 THEN c.now ELSE greatest(r.lease_until, c.now + $4::bigint) END)
 FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 
@@ -725,7 +724,7 @@ WITH c AS MATERIALIZED (
 	FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) n
 ), own AS (
 	UPDATE public.idempotency_record AS r
-	SET lease_until = least(c.now + $4::bigint, r.deadline_at)
+	SET lease_until = least(r.deadline_at, greatest(r.lease_until, c.now + $4::bigint))
 	FROM c
 	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, $10::integer) AND c.ours AND c.durably AND c.trusted
 	RETURNING r.id

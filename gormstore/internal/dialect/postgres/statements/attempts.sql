@@ -2,10 +2,9 @@
 -- the fence: they prove that the attempt still owns the record. Times are in microseconds.
 
 -- name: renew
--- $4 lease.
-UPDATE :"schema".idempotency_record AS r SET lease_until = CASE
-	WHEN c.now + $4::bigint < r.deadline_at THEN c.now + $4::bigint
-	ELSE r.deadline_at END
+-- $4 lease. A clock that is behind does not end it earlier; 0 ends it.
+UPDATE :"schema".idempotency_record AS r SET lease_until = least(r.deadline_at,
+	CASE WHEN $4::bigint = 0 THEN c.now ELSE greatest(r.lease_until, c.now + $4::bigint) END)
 FROM (SELECT :now AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 
@@ -145,7 +144,7 @@ WITH c AS MATERIALIZED (
 	FROM (SELECT :now AS now) n
 ), own AS (
 	UPDATE :"schema".idempotency_record AS r
-	SET lease_until = least(c.now + $4::bigint, r.deadline_at)
+	SET lease_until = least(r.deadline_at, greatest(r.lease_until, c.now + $4::bigint))
 	FROM c
 	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, $10::integer) AND c.ours AND c.durably AND c.trusted
 	RETURNING r.id
@@ -215,7 +214,7 @@ SELECT CAST(CASE WHEN pg_catalog.pg_backend_pid() = $1::integer AND :transaction
 -- name: readSettings
 -- The settings that the library's last statement depends on, before a handler changes them.
 SELECT session_user::pg_catalog.text, pg_catalog.current_setting('role'), pg_catalog.current_setting('search_path'),
-	pg_catalog.current_setting('DateStyle');
+	pg_catalog.current_setting('DateStyle'), pg_catalog.current_setting('client_encoding');
 
 -- name: setSettings
 -- Takes back what a handler has changed: $1 the session's user, which takes the role back too, $2 role, $3 search path,

@@ -1,9 +1,8 @@
 -- What an attempt writes to its record, as in ../../postgres/statements/attempts.sql, where the statements are explained.
 
 -- name: renew
-UPDATE main.idempotency_record AS r SET lease_until = CASE
-	WHEN c.now + ?4 < r.deadline_at THEN c.now + ?4
-	ELSE r.deadline_at END
+UPDATE main.idempotency_record AS r SET lease_until = min(r.deadline_at,
+	CASE WHEN ?4 = 0 THEN c.now ELSE max(r.lease_until, c.now + ?4) END)
 FROM (SELECT :now AS now) c
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
 
@@ -61,7 +60,7 @@ RETURNING 1, created_at;
 SELECT 1 FROM main.idempotency_record r WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
 
 -- name: sealRunning
-UPDATE main.idempotency_record AS r SET lease_until = CASE WHEN c.now BETWEEN ?5 AND ?6 THEN min(c.now + ?4, r.deadline_at) END
+UPDATE main.idempotency_record AS r SET lease_until = CASE WHEN c.now BETWEEN ?5 AND ?6 THEN min(r.deadline_at, max(r.lease_until, c.now + ?4)) END
 FROM (SELECT :now AS now) c
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, ?7)
 RETURNING 1, :now;
