@@ -59,8 +59,15 @@ func (s *Store) change(ctx context.Context, q txn.Querier, name txn.Statement, a
 	return true, s.db.ConfirmWritten(ctx, by)
 }
 
-// Renew implements [store.Store].
+// Renew implements [store.Store]. On PostgreSQL with a limited pool the renewals of this process share a connection.
 func (s *Store) Renew(ctx context.Context, t store.Ticket, lease time.Duration) error {
+	args := append(ownedBy(t), lease.Microseconds())
+	if n, ok, err := s.db.Renew(ctx, t, renew, args...); ok {
+		if err == nil && n == 0 {
+			err = store.ErrStale
+		}
+		return err
+	}
 	return s.owned(ctx, t, func(store.Record) bool { return false }, renew, lease.Microseconds())
 }
 

@@ -57,9 +57,10 @@ func New(db *gorm.DB, options ...Option) (*Store, error) {
 // Rows implements [store.Attempts].
 func (s *Store) Rows() bool { return true }
 
-// Close releases the SQLite file for another process. The database itself stays open: it is the app's. On
-// PostgreSQL there is nothing to close.
+// Close releases the SQLite file for another process, and on PostgreSQL the connection that renews leases. The database
+// itself stays open: it is the app's.
 func (s *Store) Close() error {
+	s.db.CloseKeeper()
 	return s.db.File.Close()
 }
 

@@ -25,8 +25,10 @@ type Database struct {
 	Dialect    *Dialect
 	Statements *Statements
 
-	slots *slots // PostgreSQL with a limited pool only
-	File  *File  // SQLite only
+	slots  *slots // PostgreSQL with a limited pool only
+	keeper keeper // likewise, if keeps
+	keeps  bool
+	File   *File // SQLite only
 
 	handouts    handouts      // rows for handlers
 	inspections sqltext.Cache // of handlers' statements
@@ -85,6 +87,7 @@ func Open(db *gorm.DB, guard gorm.Plugin, o Options) (*Database, error) {
 		d.File = newSQLiteFile()
 	case limit > 0:
 		d.slots = newSlots(limit)
+		d.keeps, d.keeper.db = limit-max(1, limit/4) >= leastPlaces, d
 	}
 	if of == Postgres {
 		d.Stalls = newStalls(pool, o.Stall)

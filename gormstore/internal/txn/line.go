@@ -143,6 +143,14 @@ func (l *line) enter(ctx context.Context, segment bool) error {
 	return t.wait(ctx)
 }
 
+// resize makes the line so many places larger.
+func (l *line) resize(by int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.places += by
+	l.serve(time.Now())
+}
+
 // leave gives a place back.
 func (l *line) leave() {
 	now := time.Now()

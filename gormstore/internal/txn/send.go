@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Call is one statement of a message.
@@ -16,6 +17,8 @@ type Call struct {
 	Text string
 	Args []any // $1, $2 and so on
 	Row  []any // pointers that take the columns of the statement's row, if it has one; nil: no row is read
+
+	Changed *int64 // takes how many rows the statement has changed, if it has no Row; may be nil
 
 	changes int // see Must
 }
@@ -91,6 +94,9 @@ func (c *Call) send(ctx context.Context, own *sql.Conn) error {
 		return withoutRow(err)
 	}
 	result, err := own.ExecContext(ctx, c.Text, c.Args...)
+	if err == nil && c.Changed != nil {
+		*c.Changed, err = result.RowsAffected()
+	}
 	if err != nil || c.changes == 0 {
 		return err
 	}
@@ -126,7 +132,11 @@ func sendBatch(ctx context.Context, conn *pgx.Conn, calls []Call) (succeeded int
 		if c.Row != nil {
 			err = withoutRow(results.QueryRow().Scan(c.Row...))
 		} else {
-			_, err = results.Exec()
+			var tag pgconn.CommandTag
+			tag, err = results.Exec()
+			if c.Changed != nil {
+				*c.Changed = tag.RowsAffected()
+			}
 		}
 		if err != nil {
 			return succeeded, err
