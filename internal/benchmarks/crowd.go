@@ -201,7 +201,7 @@ func (tr trial) run(t testing.TB, server *pgtest.Cluster, way string, each time.
 	}
 	for range tr.neighbours {
 		c.busy.Go(func() {
-			for ctx.Err() == nil {
+			for time.Sleep(each / 3); ctx.Err() == nil; { // there are leases by then
 				_, _ = on.pool.ExecContext(ctx, "SELECT pg_sleep(0.005)")
 			}
 		})
