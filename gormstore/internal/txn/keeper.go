@@ -35,7 +35,7 @@ type renewal struct {
 
 const (
 	keepIdle    = time.Minute     // the connection is kept so long without a renewal
-	renewWithin = 2 * time.Second // a message that is not answered so long has lost its connection
+	renewWithin = 5 * time.Second // a message that is not answered so long has lost its connection
 	// leastPlaces are needed to take one of them away. Smaller pools have no keeper.
 	leastPlaces = 2
 )
