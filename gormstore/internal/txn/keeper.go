@@ -51,7 +51,9 @@ func (d *Database) CloseKeeper() { d.keeper.close() }
 
 // Renew runs statement, which renews the lease of t, and returns how many records it has changed. ok is false if the
 // pool has no keeper: it is too small, or has no limit and no line.
-func (d *Database) Renew(ctx context.Context, t store.Ticket, statement Statement, args ...any) (n int64, ok bool, err error) {
+func (d *Database) Renew(
+	ctx context.Context, t store.Ticket, statement Statement, args ...any,
+) (n int64, ok bool, err error) {
 	if !d.keeps {
 		return 0, false, nil
 	}
