@@ -103,5 +103,5 @@ func TestKeeperSurvivesItsConnection(t *testing.T) {
 		}
 		require.Less(t, tries, 5, err)
 	}
-	require.True(t, try(st.Find(ctx, won.ID)).ok(t).LeaseUntil.After(won.LeaseUntil))
+	require.True(t, try(st.Find(ctx, won.ID, store.Viewer{All: true})).ok(t).LeaseUntil.After(won.LeaseUntil))
 }
