@@ -110,9 +110,6 @@ func TestTakeoverInLineIsNotSent(t *testing.T) {
 	slow, _ := begin(t, st, c)
 	require.NoError(t, err2(slow.Seal(t.Context(), store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})))
 	execute(t, admin, "UPDATE idempotency_record SET lease_until = 1")
-	for range 2 {
-		begin(t, st, command(store.Rollback))
-	}
 	locked := admin.Begin()
 	require.NoError(t, locked.Exec("LOCK TABLE idempotency_record").Error)
 	waiting := func(n int) {
@@ -130,16 +127,21 @@ func TestTakeoverInLineIsNotSent(t *testing.T) {
 		return err
 	})
 	waiting(1)
-	next := later(func() error { // it gets the place that the takeover's look leaves
-		tx, _, err := st.Begin(t.Context(), command(store.Rollback))
-		if err == nil {
-			t.Cleanup(func() { _ = tx.Rollback() })
-		}
-		return err
-	})
-	waiting(2) // it looks while it waits
+	others := make(chan error)
+	for range 3 { // two get places, and one gets the place that the takeover's look leaves
+		go func() {
+			tx, _, err := st.Begin(t.Context(), command(store.Rollback))
+			if err == nil {
+				t.Cleanup(func() { _ = tx.Rollback() })
+			}
+			others <- err
+		}()
+	}
+	waiting(4) // the last one looks while it waits for a place
 	require.NoError(t, locked.Commit().Error)
-	require.NoError(t, <-next)
+	for range 3 {
+		require.NoError(t, <-others)
+	}
 	require.ErrorIs(t, <-taken, store.ErrCrowded)
 	require.NotEqual(t, takeover.Owner, claimed.Record.Owner, "it is not given back")
 }
