@@ -380,8 +380,11 @@ func (in *instance) send(k *run, mark string, s *stop) (answer, bool) {
 // to nothing for a while.
 func (w *world) end(k *run) {
 	in, never := w.instances[0], k.program.status >= 500 || k.program.status == http.StatusTooManyRequests
-	for n, begun := 0, time.Now(); n < 60 || time.Since(begun) < time.Minute; n++ {
+	for n, begun := 0, time.Now(); n < 60 && time.Since(begun) < 5*time.Minute; {
 		a, ok := in.send(k, "", nil)
+		if a.code != string(core.CodeStoreUnavailable) {
+			n++
+		}
 		switch {
 		case !ok:
 		case a.recorded():
