@@ -34,11 +34,12 @@ func timeline(life core.Life) []moment {
 	var earlier, settled, pushed []store.SettlementRecord
 	last := rec.Fence // of the last attempt
 	for _, s := range life.History {
-		if s.BeforeFence == s.AfterFence { // an intervention
+		switch s.AfterFence {
+		case s.BeforeFence: // an intervention
 			pushed = append(pushed, s)
-		} else if s.AfterFence == rec.Fence {
+		case rec.Fence:
 			settled, last = append(settled, s), s.BeforeFence
-		} else {
+		default:
 			earlier = append(earlier, s)
 		}
 	}

@@ -10,8 +10,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
@@ -25,13 +23,13 @@ type marker struct {
 	keep                   time.Duration
 	id                     store.ID // of group, source and message: no record has the same one
 	attempt                store.Owner
-	made                   *pgtype.Int8 // when this delivery has made it; NULL: it has not
+	made                   *txn.Moment // when this delivery has made it; NULL: it has not
 }
 
 func (i *Inbox) marker(m Message) marker {
 	mk := marker{
 		db: i.db, group: i.cfg.Group, source: m.Source, message: m.ID, payload: sha256.Sum256(m.Payload), keep: i.cfg.Keep,
-		made: new(pgtype.Int8),
+		made: new(txn.Moment),
 	}
 	_, _ = rand.Read(mk.attempt[:]) // never fails
 	if !m.Published.IsZero() {

@@ -10,8 +10,6 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
@@ -93,7 +91,7 @@ func (i *Inbox) markPostgres(ctx context.Context, q txn.Querier, m marker) error
 		var lock sql.NullBool
 		var late, trusted txn.Flag
 		var hash []byte
-		var started pgtype.Int8
+		var started txn.Moment
 		err := i.db.QueryRow(ctx, q, mark, args...).Scan(&lock, m.made, &late, &trusted, &hash, &started)
 		switch {
 		case err != nil:

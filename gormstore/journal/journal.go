@@ -20,7 +20,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core/intents"
@@ -221,7 +220,7 @@ type intentRow struct {
 func (j *Journal) scan(r *intentRow, scan func(...any) error) error {
 	var version sql.NullInt16
 	var sum []byte
-	var begun, now pgtype.Int8
+	var begun, now txn.Moment
 	var ended txn.Flag
 	if err := scan(&r.Intent, &r.Key, &version, &sum, &begun, &r.begunBy, &ended, &now); err != nil {
 		return err

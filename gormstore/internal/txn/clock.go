@@ -50,8 +50,11 @@ func Micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
+// Moment is a point in time as statements return it, in microseconds since 1970; NULL where there is none.
+type Moment = pgtype.Int8
+
 // Time is a point in time that was read; the zero time for NULL.
-func Time(us pgtype.Int8) time.Time {
+func Time(us Moment) time.Time {
 	if !us.Valid {
 		return time.Time{}
 	}
