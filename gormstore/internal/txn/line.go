@@ -77,7 +77,7 @@ func (l *line) join(ctx context.Context, segment bool) (*turn, error) {
 	if segment {
 		t.in = &l.segments
 	}
-	if end, ok := ctx.Deadline(); ok && !segment && l.taken >= l.places && // it has not become free meanwhile
+	if end, ok := ctx.Deadline(); ok && !segment && l.taken >= l.places && l.others.Len() > 0 && // else nothing would be learned
 		time.Duration(l.others.Len()+1)*l.gap > end.Sub(now) {
 		return nil, l.refuse(now, errTooLong)
 	}

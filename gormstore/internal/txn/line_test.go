@@ -89,3 +89,42 @@ func TestLengthOfTheLine(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// A time in which each place was held for long makes a line that nobody may join. It must not stay so: who waits first
+// always may, and so the line learns that places get free again.
+//
+// CONTRACT F-1
+func TestLineLearnsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine(1, 1)
+		var served, refused int
+		// load is that of eight clients for a while, each of which tries once more as soon as it was answered.
+		load := func(hold, during time.Duration) {
+			served, refused = 0, 0
+			end := time.Now().Add(during)
+			for range 8 {
+				go func() {
+					for time.Now().Before(end) {
+						ctx, cancel := context.WithTimeout(t.Context(), 750*time.Millisecond)
+						if err := l.enter(ctx, false); err == nil {
+							served++
+							time.Sleep(hold)
+							l.leave()
+						} else {
+							refused++
+							time.Sleep(10 * time.Millisecond)
+						}
+						cancel()
+					}
+				}()
+			}
+			time.Sleep(during + 2*hold + time.Second)
+			synctest.Wait()
+		}
+		load(time.Second, 2*time.Minute) // longer than anybody waits
+		require.Greater(t, l.gap, 500*time.Millisecond)
+		load(10*time.Millisecond, 5*time.Second)
+		load(10*time.Millisecond, 5*time.Second)
+		require.Zero(t, refused, "%d served, %v between two places", served, l.gap)
+	})
+}
