@@ -2,6 +2,7 @@ package txn
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,21 +98,22 @@ func TestLengthOfTheLine(t *testing.T) {
 func TestLineLearnsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(1, 1)
-		var served, refused int
+		var served, refused atomic.Int64
 		// load is that of eight clients for a while, each of which tries once more as soon as it was answered.
 		load := func(hold, during time.Duration) {
-			served, refused = 0, 0
+			served.Store(0)
+			refused.Store(0)
 			end := time.Now().Add(during)
 			for range 8 {
 				go func() {
 					for time.Now().Before(end) {
 						ctx, cancel := context.WithTimeout(t.Context(), 750*time.Millisecond)
 						if err := l.enter(ctx, false); err == nil {
-							served++
+							served.Add(1)
 							time.Sleep(hold)
 							l.leave()
 						} else {
-							refused++
+							refused.Add(1)
 							time.Sleep(10 * time.Millisecond)
 						}
 						cancel()
@@ -125,6 +127,6 @@ func TestLineLearnsAgain(t *testing.T) {
 		require.Greater(t, l.gap, 500*time.Millisecond)
 		load(10*time.Millisecond, 5*time.Second)
 		load(10*time.Millisecond, 5*time.Second)
-		require.Zero(t, refused, "%d served, %v between two places", served, l.gap)
+		require.Zero(t, refused.Load(), "%d served, %v between two places", served.Load(), l.gap)
 	})
 }
