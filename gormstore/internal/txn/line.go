@@ -77,7 +77,8 @@ func (l *line) join(ctx context.Context, segment bool) (*turn, error) {
 	if segment {
 		t.in = &l.segments
 	}
-	if end, ok := ctx.Deadline(); ok && !segment && l.taken >= l.places && l.others.Len() > 0 && // else nothing would be learned
+	// Who would be the first in line always waits: else a gap that was long once would be believed for ever.
+	if end, ok := ctx.Deadline(); ok && !segment && l.taken >= l.places && l.others.Len() > 0 &&
 		time.Duration(l.others.Len()+1)*l.gap > end.Sub(now) {
 		return nil, l.refuse(now, errTooLong)
 	}
