@@ -12,8 +12,9 @@ import (
 	"github.com/auth19/idem/internal/pgtest"
 )
 
-// What a first request on Park writes to the server's log. It does not depend on the machine. Full-page images are switched
-// off: how many there are depends on when the server makes a checkpoint.
+// What a first request on Park writes to the server's log. It does not depend on the machine. The answer moves the record from
+// the index of open ones to that of due ones, so that no UPDATE is HOT. Full-page images are switched off: how many there are
+// depends on when the server makes a checkpoint.
 func TestFirstRequestWritesLittle(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Own(t, "shared_preload_libraries=pg_stat_statements", "full_page_writes=off", "autovacuum=off").URL()
@@ -22,7 +23,7 @@ func TestFirstRequestWritesLittle(t *testing.T) {
 	migrate(t, setUp)
 
 	const clients = 8
-	spend := func(t *testing.T, each, body, open int) (records, written, hot float64) {
+	spend := func(t *testing.T, each, body, open int) (records, written float64) {
 		t.Helper()
 		db := openPostgres(t, url, clients)
 		st := newStore(t, db)
@@ -31,35 +32,28 @@ func TestFirstRequestWritesLittle(t *testing.T) {
 		pool := try(db.DB()).ok(t)
 		require.NoError(t, pool.Close()) // the server's processes report their counts when they end
 		n := float64(clients * each)
-		var sums struct{ Records, Bytes, Calls, Hot float64 }
+		var sums struct{ Records, Bytes, Calls float64 }
 		require.NoError(t, setUp.Raw(`SELECT sum(wal_records) AS records, sum(wal_bytes) AS bytes, sum(calls) AS calls
 FROM pg_stat_statements WHERE query LIKE '%idempotency_record%' AND query LIKE '%fence%' AND calls > 1`).Scan(&sums).Error)
 		require.InDelta(t, 2*n, sums.Calls, 1, "a claim and a completion each")
-		eventually(t, "the server has counted the updates", func() bool {
-			var updates float64
-			row := setUp.Raw("SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'idempotency_record'").Row()
-			require.NoError(t, row.Scan(&updates, &sums.Hot))
-			return updates >= n
-		})
-		return sums.Records / n, sums.Bytes / n, sums.Hot / n
+		return sums.Records / n, sums.Bytes / n
 	}
 
 	for name, c := range map[string]struct {
-		each, body, open          int
-		records, written, hotRate float64
+		each, body, open int
+		records, written float64
 	}{
-		"120 bytes": {250, 120, 0, 5.5, 950, 0.95},
-		"1 KB":      {250, 1024, 0, 5.5, 950 + 1024, 0.95},
+		"120 bytes": {250, 120, 0, 8.5, 1250},
+		"1 KB":      {250, 1024, 0, 8.5, 1250 + 1024},
 		// Each client has as many claims open as it would make in that time, which is taken to be a hundred: others have
 		// filled the page of some rows meanwhile.
-		"handlers of a second": {250, 120, 100, 8, 1e9, 0.6},
+		"handlers of a second": {250, 120, 100, 9.5, 1e9},
 	} {
 		t.Run(name, func(t *testing.T) {
-			records, written, hot := spend(t, c.each, c.body, c.open)
-			t.Logf("%.2f records, %.0f bytes, %.3f HOT", records, written, hot)
+			records, written := spend(t, c.each, c.body, c.open)
+			t.Logf("%.2f records, %.0f bytes", records, written)
 			require.LessOrEqual(t, records, c.records)
 			require.LessOrEqual(t, written, c.written)
-			require.GreaterOrEqual(t, hot, c.hotRate)
 		})
 	}
 }
