@@ -163,9 +163,11 @@ func TestAnswerByAClockThatHasGoneBack(t *testing.T) {
 						w.WriteHeader(http.StatusConflict)
 					}))
 				}
+				ran := 0
 				send := func(by time.Duration) string {
 					w := serve(t, rollback, key, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						require.NoError(t, addEffect(r.Context()))
+						ran++
 						ahead(by)
 						w.WriteHeader(status)
 					}))
@@ -173,6 +175,7 @@ func TestAnswerByAClockThatHasGoneBack(t *testing.T) {
 					return w.Header().Get("Idempotency-Result")
 				}
 				first := send(-40 * days)
+				require.Equal(t, 1, ran)
 				require.Equal(t, first != "created", send(0) == "created", "%s: %s", key, first)
 				require.Equal(t, "reused", send(0))
 				if status == http.StatusCreated {
