@@ -693,7 +693,7 @@ WHERE r.id = $1 AND r.owner = $2 AND r.state = 1;
 
 -- name: renew
 UPDATE public.idempotency_record AS r SET lease_until = least(r.deadline_at,
-	CASE WHEN $4::bigint = 0 THEN c.now ELSE greatest(r.lease_until, c.now + $4::bigint) END)
+	CASE WHEN $4::bigint <= 0 THEN c.now + $4::bigint ELSE greatest(r.lease_until, c.now + $4::bigint) END)
 FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 

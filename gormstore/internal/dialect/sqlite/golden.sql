@@ -446,7 +446,7 @@ WHERE r.id = ?1 AND r.owner = ?2 AND r.state = 1;
 
 -- name: renew
 UPDATE main.idempotency_record AS r SET lease_until = min(r.deadline_at,
-	CASE WHEN ?4 = 0 THEN c.now ELSE max(r.lease_until, c.now + ?4) END)
+	CASE WHEN ?4 <= 0 THEN c.now + ?4 ELSE max(r.lease_until, c.now + ?4) END)
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
 

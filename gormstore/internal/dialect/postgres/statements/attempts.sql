@@ -2,9 +2,9 @@
 -- the fence: they prove that the attempt still owns the record. Times are in microseconds.
 
 -- name: renew
--- $4 lease. A clock that is behind does not end it earlier; 0 ends it.
+-- $4 lease. A clock that is behind does not end it earlier; 0 ends it, and less ended it so long ago (an operator ends a pause).
 UPDATE :"schema".idempotency_record AS r SET lease_until = least(r.deadline_at,
-	CASE WHEN $4::bigint = 0 THEN c.now ELSE greatest(r.lease_until, c.now + $4::bigint) END)
+	CASE WHEN $4::bigint <= 0 THEN c.now + $4::bigint ELSE greatest(r.lease_until, c.now + $4::bigint) END)
 FROM (SELECT :now AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 

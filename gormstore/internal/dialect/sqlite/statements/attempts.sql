@@ -2,7 +2,7 @@
 
 -- name: renew
 UPDATE main.idempotency_record AS r SET lease_until = min(r.deadline_at,
-	CASE WHEN ?4 = 0 THEN c.now ELSE max(r.lease_until, c.now + ?4) END)
+	CASE WHEN ?4 <= 0 THEN c.now + ?4 ELSE max(r.lease_until, c.now + ?4) END)
 FROM (SELECT :now AS now) c
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
 
