@@ -98,7 +98,11 @@ func (v *visit) showSettle(status int, life core.Life, form settlement, wrong, p
 	switch from := settleableFrom(rec); {
 	case unsure || problem != "" && rec.State() == store.Unknown:
 	case rec.State() != store.Unknown:
-		return v.settledBy(life, nil, "There is nothing to settle",
+		var typed *settlement
+		if problem != "" { // it was sent
+			typed = &form
+		}
+		return v.settledBy(life, typed, "There is nothing to settle",
 			"The operation is "+page.Mark.Word+": only an unknown one can be settled, once.")
 	case rec.Now.Before(from):
 		return v.fail(http.StatusConflict, "It is too early to settle it", "Its handler may be at work until "+utc(from)+".")

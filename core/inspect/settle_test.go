@@ -501,6 +501,10 @@ func TestLostRaceGivesTheFieldsBack(t *testing.T) {
 	for _, typed := range []string{"seen at the bank", `{"id": "out-7"}`, "Location: /v1/payouts/7"} {
 		require.Contains(t, p.text, typed)
 	}
+	mine.Set("confirm", "applied") // and it has slipped
+	p = d.settle(id, mine)
+	require.Equal(t, http.StatusConflict, p.Code)
+	require.Contains(t, p.text, "seen at the bank")
 }
 
 // A supervisor that looks at all tenants, and has no role of the route that settles, sees so before the form.
