@@ -291,7 +291,7 @@ func TestRollbackAtTheDeadline(t *testing.T) {
 					test.handler(w, r)
 				}))
 			first := a.post("k-1", `{}`)
-			require.Equal(t, test.status, first.Code)
+			require.Equal(t, test.status, first.Code, first.Body)
 			if test.code != "" {
 				requireProblem(t, first, test.status, test.code)
 				require.Equal(t, "2", first.Header().Get("Retry-After"))
