@@ -26,6 +26,7 @@ import (
 // with a time, a date, a default, a sequence or a generated column does not count. A default of operation_id counts as one
 // unless the model embeds [Once]. It tells [CreateOnce] which tables have triggers that run before a row is inserted, and
 // writes a warning to db's Logger for a model whose hooks CreateOnce cannot undo outside of the database.
+// Where nothing is wrong it runs the self-test of the store on db, as [Store.Validate] does (F-8).
 // inbox.Inbox.Validate and journal.Journal.Validate check what consumers and clients need in addition.
 func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 	d, err := txn.DialectOf(db.Dialector.Name())
@@ -69,6 +70,9 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 		if err := secondLine(ctx, look, table, stmt.Schema); err != nil {
 			errs = append(errs, fmt.Errorf("money table %s (%T): %w", name, model, err))
 		}
+	}
+	if test := txn.SelfTestOf(db); test != nil && errs == nil { // so that the first claim need not run it
+		errs = append(errs, test(ctx))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("idem: gormstore.Audit:\n%w", err)

@@ -90,6 +90,7 @@ func TestWhatAltersRowsIsRefused(t *testing.T) {
 				require.ErrorContains(t, err, why)
 			}
 			require.ErrorContains(t, st.Validate(t.Context()), c.why[0])
+			require.ErrorContains(t, gormstore.Audit(t.Context(), db), c.why[0])
 			require.Zero(t, query[int](t, db, "SELECT count(*) FROM idempotency_record"), "no claim was sent, so none is taken back")
 		})
 	}

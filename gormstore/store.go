@@ -48,10 +48,12 @@ func New(db *gorm.DB, options ...Option) (*Store, error) {
 	if err := d.File.Own(d.Pool); err != nil {
 		return nil, err
 	}
+	s := &Store{db: d}
+	d.SelfTest = func(ctx context.Context) error { return s.validated.Test(ctx, d, s.selfTest) }
 	if err := d.Register(); err != nil {
 		return nil, errors.Join(fmt.Errorf("idem: gormstore.New: %w", err), d.File.Close())
 	}
-	return &Store{db: d}, nil
+	return s, nil
 }
 
 // Rows implements [store.Attempts].

@@ -42,6 +42,9 @@ type Database struct {
 
 	RoleGuards atomic.Pointer[RoleGuards] // PostgreSQL only; nil: not asked yet
 
+	// SelfTest runs the self-test of the store on this database, for gormstore.Audit; nil: there is no store.
+	SelfTest func(ctx context.Context) error
+
 	Handlers sync.Map // of an inbox: group and source -> the name of the handler
 }
 
@@ -136,6 +139,14 @@ func Of(db *gorm.DB, guard gorm.Plugin) (*Database, error) {
 		return nil, err
 	}
 	return d, d.Register()
+}
+
+// SelfTestOf is the self-test of db's store; nil where db has none.
+func SelfTestOf(db *gorm.DB) func(ctx context.Context) error {
+	if d := registered(db); d != nil {
+		return d.SelfTest
+	}
+	return nil
 }
 
 // StatementsOf are those of db's database, whose schema may have been given.

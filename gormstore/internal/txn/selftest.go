@@ -95,10 +95,15 @@ type try struct {
 
 // Validate looks at the server and at the tables that are needed, and runs the self-test.
 func (v *Validated) Validate(ctx context.Context, d *Database, need Rights, test SelfTest) error {
-	err := d.inspect(ctx, Inspector{Statements: d.Statements}, need)
-	if err == nil {
-		err = d.test(ctx, test)
+	if err := d.inspect(ctx, Inspector{Statements: d.Statements}, need); err != nil {
+		return err
 	}
+	return v.Test(ctx, d, test)
+}
+
+// Test runs the self-test, for a caller that has looked at the server and at the tables.
+func (v *Validated) Test(ctx context.Context, d *Database, test SelfTest) error {
+	err := d.test(ctx, test)
 	if err == nil {
 		v.passed.Store(true) // the first use need not ask again
 	}
