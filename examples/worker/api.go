@@ -55,13 +55,18 @@ func api(a *app.App) *gin.Engine {
 	v1.GET("/operation", ginidem.OwnOperationHandler(a.Idem))
 	v1.GET("/operations/:id", ginidem.OperationHandler(a.Idem))
 	v1.POST("/operations/:id/settle", ginidem.SettleHandler(a.Idem))
+	v1.POST("/operations/:id/retry", ginidem.RetryHandler(a.Idem))
+	v1.POST("/operations/:id/give-up", ginidem.GiveUpHandler(a.Idem))
 	v1.POST("/erasures", ginidem.EraseHandler(a.Idem))
+	v1.POST("/keys/refusals", ginidem.RefuseKeysHandler(a.Idem))
 
 	pages := gin.WrapH(a.Inspector)
 	r.GET("/idem/*page", pages)
+	r.HEAD("/idem/*page", pages)
 	r.POST("/idem/find", pages)
 	r.POST("/idem/operations/:id/answer", pages)
 	r.POST("/idem/operations/:id/settle", pages)
+	r.POST("/idem/operations/:id/push", pages)
 	r.GET("/idem-sign-in", gin.WrapH(a.SignIn))
 	r.POST("/idem-sign-in", gin.WrapH(a.SignIn))
 	return r

@@ -210,7 +210,9 @@ func (tr trial) run(t testing.TB, server *pgtest.Cluster, way string, each time.
 	if tr.locked || tr.silent {
 		c.busy.Go(func() { c.disturb(each) })
 	}
+	c.out.mu.Lock()
 	c.out.over = false
+	c.out.mu.Unlock()
 	c.send(each)
 	stop()
 	c.busy.Wait()
