@@ -211,7 +211,7 @@ func TestInspectorRefuses(t *testing.T) {
 		b.click("a.button")
 		b.until("document.querySelector('button[value=customer-1]')")
 		b.click("button[value=customer-1]")
-		b.until("location.pathname == '/idem/'")
+		b.until("location.pathname == '/idem/operations'") // the page that was asked for
 		for _, path := range []string{"", "operations", "operations/" + operation, "operations/" + operation + "/settle", "find"} {
 			b.open(p.URL + "/idem/" + path)
 			require.Contains(t, b.text("main"), "You are no operator", path)
