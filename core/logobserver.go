@@ -68,8 +68,12 @@ func LogObserver(log *slog.Logger) Observer {
 		if e.Scope != (store.Scope{}) {
 			attrs = append(attrs, slog.String("scope", hex.EncodeToString(e.Scope[:])))
 		}
+		why := e.Why
+		if e.Operation != (ID{}) {
+			why = "" // it may tell of a person or of the answer; the store's history has it
+		}
 		for _, text := range [...]struct{ name, value string }{
-			{"outcome", e.Outcome}, {"digest", e.Digest}, {"why", e.Why},
+			{"outcome", e.Outcome}, {"digest", e.Digest}, {"why", why},
 		} {
 			if text.value != "" {
 				attrs = append(attrs, slog.String(text.name, text.value))

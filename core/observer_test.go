@@ -128,6 +128,18 @@ func TestLogObserver(t *testing.T) {
 		require.JSONEq(t, `{"level":"WARN","msg":"idem: failed","operation":"01`+strings.Repeat("0", 62)+`","method":"POST",
 			"route":"/pay","fence":2,"status":201,"code":"in_flight","count":3,"error":"why","earlier":"02`+strings.Repeat("0", 62)+`",
 			"until":"2030-01-02T03:04:05Z"}`, buf.String())
+
+		buf.Reset()
+		core.LogObserver(logInto(&buf, slog.LevelDebug)).Observe(t.Context(), core.Event{
+			Kind: core.EventSettled, Operation: core.ID{1}, Who: "olga", Why: "Mrs Doe called", Outcome: "applied", Digest: "ab",
+		})
+		require.JSONEq(t, `{"level":"INFO","msg":"idem: settled","operation":"01`+strings.Repeat("0", 62)+`","who":"olga",
+			"outcome":"applied","digest":"ab"}`, buf.String(), "not the reason")
+		buf.Reset()
+		core.LogObserver(logInto(&buf, slog.LevelDebug)).Observe(t.Context(), core.Event{
+			Kind: core.EventErased, Scope: store.Scope{1}, Who: "olga", Why: "ticket 7",
+		})
+		require.Contains(t, buf.String(), `"why":"ticket 7"`)
 	})
 }
 
