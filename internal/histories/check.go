@@ -123,6 +123,8 @@ func (o Op) request(blank move) []move {
 		return []move{answered(never, "is told what nobody expects")}
 	case o.Recovery == core.Rollback: // undone; the server may take a moment to notice that its client is gone
 		return []move{one(refuse, "is rolled back")}
+	case a.Result == wire.ResultUnknown && o.Recovery == core.Resume: // half-done; or parked after its last attempt
+		return failed(store.Running, store.Unknown)
 	case a.Result == wire.ResultUnknown:
 		return failed(store.Unknown)
 	case o.Recovery == core.Resume: // the next repeat goes on; proof that nothing was applied frees the key

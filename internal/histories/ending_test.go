@@ -2,6 +2,7 @@ package histories
 
 import (
 	"testing"
+	"time"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/wire"
@@ -12,6 +13,12 @@ func (s *story) ends() *story {
 	for _, o := range s.ops {
 		o.Ends = o.Kind == Request
 	}
+	return s
+}
+
+// lateBy lets time pass.
+func (s *story) lateBy(d time.Duration) *story {
+	s.now += int64(d)
 	return s
 }
 
@@ -46,20 +53,43 @@ var endings = map[string]told{
 	"ended, killed, and free":   {true, tell(core.Rollback).sent("a", lost).ends().sent("b", created("1")).audited(1, 0)},
 	"seen while it runs":        {true, tell(core.Rollback).during("a", parked, func() {}).sent("a", parked).ends()},
 
-	"half-done":                  {true, halfDone().sent("a", inFlight).sent("a", created("1")).audited(1, 1)},
-	"half-done, for ever":        {true, halfDone().audited(0, 1)},
-	"half-done, charged twice":   {false, halfDone().audited(0, 2)},
-	"half-done, parked":          {true, halfDone().sent("a", parked).sent("a", parked).audited(0, 1)},
-	"half-done, parked, resumed": {false, halfDone().sent("a", parked).sent("a", created("1"))},
-	"half-done, parked, settled": {true, halfDone().sent("a", parked).settled(byHand, accepted).sent("a", reused("by hand")).audited(0, 1)},
-	"half-done, parked, freed":   {true, halfDone().sent("a", parked).settled(free, accepted).sent("a", created("1")).audited(1, 1)},
-	"half-done, settled at once": {true, halfDone().settled(byHand, accepted).sent("a", reused("by hand"))},
-	"half-done, not parked":      {true, halfDone().settled(byHand, late).sent("a", created("1")).audited(1, 1)},
-	"half-done, freed, a row":    {true, halfDone().sent("a", parked).settled(free, accepted).sent("b", inTheWay).audited(0, 1)},
-	"half-done, a final row":     {false, halfDone().sent("a", parked).settled(free, accepted).sent("b", refused(409, otherOperation))},
-	"a row of nobody":            {false, halfDone().sent("a", inTheWay)},
-	"a row is no end":            {false, halfDone().sent("a", parked).settled(free, accepted).sent("b", inTheWay).sent("b", reused("1"))},
-	"done, and parked":           {false, tell(core.Resume).sent("a", created("1")).sent("a", parked)},
+	"half-done":                    {true, halfDone().sent("a", inFlight).sent("a", created("1")).audited(1, 1)},
+	"half-done, for ever":          {true, halfDone().audited(0, 1)},
+	"half-done, charged twice":     {false, halfDone().audited(0, 2)},
+	"half-done, parked":            {true, halfDone().sent("a", parked).sent("a", parked).audited(0, 1)},
+	"half-done, parked, resumed":   {false, halfDone().sent("a", parked).sent("a", created("1"))},
+	"half-done, parked, settled":   {true, halfDone().sent("a", parked).settled(byHand, accepted).sent("a", reused("by hand")).audited(0, 1)},
+	"half-done, parked, freed":     {true, halfDone().sent("a", parked).settled(free, accepted).sent("a", created("1")).audited(1, 1)},
+	"half-done, settled at once":   {true, halfDone().settled(byHand, accepted).sent("a", reused("by hand"))},
+	"half-done, not parked":        {true, halfDone().settled(byHand, late).sent("a", created("1")).audited(1, 1)},
+	"half-done, freed, a row":      {true, halfDone().sent("a", parked).settled(free, accepted).sent("b", inTheWay).audited(0, 1)},
+	"half-done, a final row":       {false, halfDone().sent("a", parked).settled(free, accepted).sent("b", refused(409, otherOperation))},
+	"a row of nobody":              {false, halfDone().sent("a", inTheWay)},
+	"a row is no end":              {false, halfDone().sent("a", parked).settled(free, accepted).sent("b", inTheWay).sent("b", reused("1"))},
+	"half-done, by the app":        {true, halfDone().sent("a", reused("1")).sent("a", reused("1")).audited(1, 1)},
+	"half-done, told, by the app":  {true, tell(core.Resume).sent("a", failed).aged().sent("a", reused("1")).audited(1, 1)},
+	"by the app, declined":         {true, halfDone().sent("a", again402).audited(0, 0)},
+	"by the app, charged twice":    {false, halfDone().sent("a", reused("1")).audited(1, 2)},
+	"by the app, not charged":      {false, halfDone().sent("a", reused("1")).audited(0, 0)},
+	"by the app, and again":        {false, halfDone().sent("a", reused("1")).sent("a", created("2"))},
+	"by the app, two answers":      {false, halfDone().sent("a", reused("1")).sent("a", reused("2"))},
+	"by the app, not settled":      {false, halfDone().sent("a", reused("1")).settled(byHand, accepted)},
+	"by the app, and parked":       {false, halfDone().sent("a", reused("1")).sent("a", parked)},
+	"by the app, for another":      {false, halfDone().sent("b", reused("1"))},
+	"by the app, of nobody":        {false, tell(core.Resume).sent("a", reused("1"))},
+	"by the app, only refused":     {false, tell(core.Resume).sent("a", away).sent("a", reused("1"))},
+	"by the app, parked before":    {false, halfDone().sent("a", parked).sent("a", reused("1"))},
+	"by the app, freed before":     {false, halfDone().sent("a", parked).settled(free, accepted).sent("a", reused("1"))},
+	"by the app, of a payout":      {false, tell(core.Park).sent("a", broken).sent("a", reused("1"))},
+	"by the app, in its lease":     {false, tell(core.Resume).during("a", created("1"), func() {}).sent("a", reused("2"))},
+	"by the app, parked under way": {true, halfDone().lateBy(lease).sent("a", parked).sent("a", reused("1")).audited(1, 1)},
+	"by the app, a lease later":    {true, tell(core.Resume).during("a", created("1"), func() {}).lateBy(lease).sent("a", reused("1"))},
+	"by the app, another's row":    {false, halfDone().sent("a", parked).settled(free, accepted).sent("b", inTheWay).lateBy(lease).sent("b", reused("1"))},
+	"by the app, while it slept": {true, tell(core.Resume).slowly("a", broken, func(s *story) {
+		s.now += int64(lease)
+		s.sent("a", reused("1"))
+	})},
+	"done, and parked": {false, tell(core.Resume).sent("a", created("1")).sent("a", parked)},
 }
 
 // CONTRACT

@@ -2,6 +2,7 @@ package histories
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -25,7 +26,8 @@ import (
 //     answer is missing may happen once, at any time, or never.
 //   - A Resume attempt that nobody has seen a record of may have committed nothing yet: then its failure frees the key, as
 //     in Rollback. Behind its first commit a failure leaves the operation to the next repeat.
-//   - A Resume operation without a running attempt may be parked at any time.
+//   - A Resume operation without a running attempt may be parked at any time. The app's own Run may go on with it, too
+//     (Config.Resume): an attempt that nobody sees, whose answer the model learns from the first replay.
 //   - A Rollback handler that ends its own transaction never gets a success. While it runs, its record may be visible, or be
 //     gone so that its key is free. The rows that it wrote before and after may stay.
 
@@ -37,6 +39,8 @@ type state struct {
 	answer  string  // in Completed and Expired: "" if nobody has seen it yet
 	lapsed  bool    // in Unknown: only because the lease has run out
 	unseen  bool    // in Running, of Resume: perhaps nothing has committed yet, and nobody has seen a record
+	since   int64   // in Running, of Resume: when the last request began that has claimed it; farOff: the app does not go on
+	left    bool    // in Running, of Resume: its attempt has ended without an answer
 
 	cut  commands // of requests that never returned: they may do anything that a request does
 	away commands // the same, but no handler ran or its rows were undone: they may hold the key for a while
@@ -49,11 +53,16 @@ type state struct {
 }
 
 // Owners that are not operations of a history. All requests that never returned share the owner nobody, because it makes
-// no difference which of them holds the key. If the owner is operator, no attempt can complete any more.
+// no difference which of them holds the key. If the owner is operator, no attempt can complete any more. The owner service is
+// an attempt of the app itself.
 const (
 	nobody   = -1
 	operator = -2
+	service  = -3
 )
+
+// farOff is behind every time of a history.
+const farOff = math.MaxInt64
 
 // command is the number of a command of a key, in the order of arrival; commands is a set of them.
 type (
@@ -84,6 +93,8 @@ func (s state) text() string {
 			text += " by one that never returned"
 		case operator:
 			text += " by settlement"
+		case service:
+			text += " by the app itself"
 		default:
 			text += fmt.Sprintf(" by #%d", s.owner)
 		}
@@ -151,7 +162,7 @@ func stay(s state) []state { return []state{s} }
 func adrift(s state, m move) (all []state) {
 	all = []state{s}
 	for i := 0; i < len(all); i++ {
-		for _, next := range slices.Concat(drift(all[i], m), decided(all[i], m)) {
+		for _, next := range slices.Concat(drift(all[i], m), decided(all[i], m), resumed(all[i], m)) {
 			if !slices.Contains(all, next) {
 				all = append(all, next)
 			}
@@ -181,6 +192,27 @@ func drift(s state, m move) (next []state) {
 		next = append(next, end(m, s)...)
 	}
 	return next
+}
+
+// resumed returns what the app may do by itself with a half-done Resume operation. Its attempt begins when that of a request
+// has ended without an answer, or may have died, or when the lease of one that answers later may have run out by the time of m.
+// It completes, or leaves the operation as it is.
+func resumed(s state, m move) []state {
+	if m.recovery != core.Resume {
+		return nil
+	}
+	if s.owner == service {
+		return end(move{op: service, recovery: m.recovery, enders: m.enders, ends: []store.State{store.Completed}}, s)
+	}
+	ranOut := m.until-s.since >= int64(lease)
+	if s.owner == nobody {
+		ranOut = s.cut.has(s.command) // the handlers of the others did not run
+	}
+	if s.is != store.Running || !s.left && !ranOut {
+		return nil
+	}
+	s.owner, s.unseen, s.left = service, false, false
+	return stay(s)
 }
 
 // hasSame reports whether a settlement before this one may still arrive with the same answer. It makes no difference which
@@ -231,6 +263,9 @@ func claim(m move, s state) []state {
 	}
 	s.is, s.command, s.owner, s.freed = store.Running, m.command, m.op, 0
 	s.unseen = m.recovery == core.Resume && !goesOn
+	if s.left = false; m.recovery == core.Resume {
+		s.since = m.call
+	}
 	s.spent = s.spent || m.enders.has(m.command)
 	return stay(s)
 }
@@ -244,7 +279,7 @@ func end(m move, s state) (next []state) {
 	}
 	for _, is := range m.ends {
 		to := s
-		to.lapsed, to.unseen = false, false
+		to.lapsed, to.unseen, to.left, to.since = false, false, false, 0
 		switch {
 		case is == store.Free && m.recovery == core.Resume && s.is == store.Running && !s.unseen:
 			continue // a segment has committed: a failure does not free the key any more
@@ -261,7 +296,9 @@ func end(m move, s state) (next []state) {
 				to.freed = m.until
 			}
 		default:
-			to.is = is
+			if to.is = is; is == store.Running {
+				to.left, to.since = true, s.since
+			}
 		}
 		next = append(next, to)
 	}
@@ -269,12 +306,16 @@ func end(m move, s state) (next []state) {
 }
 
 // collide ends an attempt whose step found a row of another command (D-3). That command was settled as not applied, although
-// nobody had removed its row.
-func collide(m move, s state) []state {
+// nobody had removed its row. The app must not go on with it by itself: the row has the other command's amount.
+func collide(m move, s state) (next []state) {
 	if !s.spent {
 		return illegal
 	}
-	return end(m, s)
+	for _, to := range end(m, s) {
+		to.left, to.since = false, farOff
+		next = append(next, to)
+	}
+	return next
 }
 
 // settle is a settlement that is accepted: it ends an unknown attempt for good. The model does not check that lease
@@ -283,7 +324,7 @@ func settle(m move, s state) []state {
 	if s.is != store.Unknown && (s.is != store.Running || !m.seen(s)) {
 		return illegal
 	}
-	s.spent, s.lapsed, s.unseen = true, false, false
+	s.spent, s.lapsed, s.unseen, s.left, s.since = true, false, false, false, 0
 	if m.answer == "" {
 		s.is, s.command, s.owner = store.Free, 0, 0
 	} else {
@@ -353,7 +394,10 @@ func unknown(m move, s state) []state {
 	case same && s.is == store.Unknown:
 		return stay(s)
 	case same && s.is == store.Running && m.seen(s):
-		s.is, s.lapsed, s.unseen = store.Unknown, true, false
+		if s.owner == service && m.until-s.since < int64(lease) { // its lease cannot have run out, so it has ended, too
+			s.owner = operator
+		}
+		s.is, s.lapsed, s.unseen, s.left, s.since = store.Unknown, true, false, false, 0
 		return stay(s)
 	case m.enders.has(m.command) && s.spent: // the key was free while the handler ran, and another command has used it
 		return stay(s)
