@@ -146,7 +146,7 @@ type Event struct {
 
 	Who string // the operator who has read an answer, has settled or wanted to, or has asked for an erasure
 
-	Why string // of a settlement or an erasure, in the operator's words; LogObserver leaves it out where it is about one operation
+	Why string // of a settlement or an erasure, in the operator's words; the log has it only of erasures and refused keys
 
 	Outcome string // of a settlement: "applied" or "not_applied"
 	Digest  string // SHA-256 in hex of the answer's body, where it was settled as applied: by it the same answer is known

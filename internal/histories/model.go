@@ -26,7 +26,7 @@ import (
 //     answer is missing may happen once, at any time, or never.
 //   - A Resume attempt that nobody has seen a record of may have committed nothing yet: then its failure frees the key, as
 //     in Rollback. Behind its first commit a failure leaves the operation to the next repeat.
-//   - A Resume operation without a running attempt may be parked at any time. The app's own Run may go on with it, too
+//   - A Resume operation without a running attempt may be parked at any time. The app's own Run may go on with it
 //     (Config.Resume): an attempt that nobody sees, whose answer the model learns from the first replay.
 //   - A Rollback handler that ends its own transaction never gets a success. While it runs, its record may be visible, or be
 //     gone so that its key is free. The rows that it wrote before and after may stay.
@@ -53,8 +53,8 @@ type state struct {
 }
 
 // Owners that are not operations of a history. All requests that never returned share the owner nobody, because it makes
-// no difference which of them holds the key. If the owner is operator, no attempt can complete any more. The owner service is
-// an attempt of the app itself.
+// no difference which of them holds the key. If the owner is operator, no attempt can complete any more. The owner service
+// is an attempt of the app itself.
 const (
 	nobody   = -1
 	operator = -2
@@ -195,8 +195,8 @@ func drift(s state, m move) (next []state) {
 }
 
 // resumed returns what the app may do by itself with a half-done Resume operation. Its attempt begins when that of a request
-// has ended without an answer, or may have died, or when the lease of one that answers later may have run out by the time of m.
-// It completes, or leaves the operation as it is.
+// has ended without an answer, or may have died, or when the lease of one that answers later may have run out by the time
+// of m. It completes, or leaves the operation as it is.
 func resumed(s state, m move) []state {
 	if m.recovery != core.Resume {
 		return nil
