@@ -283,13 +283,20 @@ func TestRollbackAtTheDeadline(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			var undone sync.Once
+			over := make(chan struct{})
 			a := newRowsApp(t, core.Config{Policy: core.Policy{Deadline: 3 * time.Second}},
 				books(func(w http.ResponseWriter, r *http.Request) {
-					<-r.Context().Done()
+					<-over // a statement that the deadline cuts off would ask for a repeat
+					require.Error(t, r.Context().Err())
 					// It goes on as if nothing had happened.
 					_ = gormstore.Tx(context.WithoutCancel(r.Context())).Create(&booking{Name: "late"}).Error
 					test.handler(w, r)
 				}))
+			a.faults.on("end", func(context.Context) error {
+				undone.Do(func() { close(over) })
+				return nil
+			})
 			first := a.post("k-1", `{}`)
 			require.Equal(t, test.status, first.Code, first.Body)
 			if test.code != "" {
