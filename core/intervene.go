@@ -81,6 +81,9 @@ func (m *Module) intervene(ctx context.Context, i store.Intervention, body []byt
 	policy, _ := m.policyOf(seen.Method, seen.Route)
 	i.Fence, i.Why, i.Pause = req.Fence, req.Reason, policy.ResumePause
 	rec, err := m.operations.Intervene(ctx, i)
+	if errors.Is(err, ErrClock) {
+		m.tellClock(asked, err)
+	}
 	switch {
 	case errors.Is(err, store.ErrNotSettleable):
 		return Record{}, NewProblem(CodeNotSettleable, "only a half-done operation can be tried again or given up: one of Resume "+

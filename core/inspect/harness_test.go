@@ -136,6 +136,15 @@ func (s *shakyStore) Settle(ctx context.Context, settlement store.Settlement) (c
 	return rec, err
 }
 
+func (s *shakyStore) Intervene(ctx context.Context, i store.Intervention) (core.Record, error) {
+	rec, err := s.Store.Intervene(ctx, i)
+	if err == nil && s.loses.Load() {
+		s.away.Store(true)
+		return core.Record{}, errAway
+	}
+	return rec, err
+}
+
 func (d *desk) clock() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -46,7 +46,7 @@ func (v *visit) showPush(status int, form settlement, problem string) error {
 			Operation: v.Prefix + "operations/" + id.String(), Text: "The operation is " +
 				markOf(rec).Word + ". Only one that nobody runs can be tried again, or given up. " + problem}
 		if form.Why != "" {
-			page.Quotes = []quote{{"What you wrote, which was not kept", form.Why}}
+			page.Quotes = []quote{{"What you wrote; the history of the operation says whether it was kept", form.Why}}
 		}
 		return v.failAbout(page)
 	}
@@ -97,8 +97,10 @@ func (v *visit) push() error {
 	}
 	out, err := v.command(v.r.Context(), route, id, form.Key, body, serve)
 	switch {
-	case err != nil:
-		return err
+	case err != nil, out.status >= http.StatusInternalServerError:
+		v.w.Header().Set("Retry-After", "2")
+		return v.fail(http.StatusServiceUnavailable, "It is not known yet whether it was done",
+			"Reload the page in a moment: the browser sends the form again as it is.")
 	case out.status == http.StatusOK, out.status == http.StatusAccepted:
 		return v.redirect("operations/" + id.String())
 	}

@@ -555,18 +555,45 @@ func TestWhyNobodyIsSignedInIsTold(t *testing.T) {
 	}
 }
 
+// halfDone makes a refund whose provider was away.
+func (d *desk) halfDone() (id core.ID, path string) {
+	d.command("/v1/refunds", "refund-1", `{}`, customer, func(w http.ResponseWriter, r *http.Request) {
+		_ = core.CallDo(r.Context(), "refund", func(context.Context, core.DerivedKey) error { return errAway }, core.Dedup(time.Hour))
+		broken(w, r)
+	})
+	id = core.Scoping{}.RecordID(customer, "refund-1")
+	return id, "/idem/operations/" + id.String()
+}
+
+// What an operator has sent may have been done, although its confirmation was lost. The page does not say that it was not.
+//
+// CONTRACT R-2
+func TestPushWhoseConfirmationIsLost(t *testing.T) {
+	d := newDesk(t)
+	id, path := d.halfDone()
+	d.advance(time.Hour)
+	p := d.get(path + "/push")
+	form := url.Values{"key": {p.hidden(t, "key")}, "fence": {p.hidden(t, "fence")}, "who": {p.hidden(t, "who")},
+		"outcome": {"give_up"}, "why": {"the provider has closed"}}
+	d.shaky.loses.Store(true)
+	p = d.ask(http.MethodPost, path+"/push", form)
+	require.Equal(t, http.StatusServiceUnavailable, p.Code)
+	require.Contains(t, p.text, "not known yet")
+	require.NotContains(t, strings.ToLower(p.text), "nothing was changed")
+	d.shaky.away.Store(false)
+	p = d.ask(http.MethodPost, path+"/push", form)
+	require.Equal(t, http.StatusConflict, p.Code, "it was given up")
+	require.NotContains(t, p.text, "not kept")
+	require.Len(t, d.store.Settlements(id), 1)
+}
+
 // A half-done operation is tried again, and then given up, with a form of its own. Both are rows of the history, with words of
 // their own.
 //
 // CONTRACT X-10
 func TestPush(t *testing.T) {
 	d := newDesk(t)
-	d.command("/v1/refunds", "refund-1", `{}`, customer, func(w http.ResponseWriter, r *http.Request) {
-		_ = core.CallDo(r.Context(), "refund", func(context.Context, core.DerivedKey) error { return errAway }, core.Dedup(time.Hour))
-		broken(w, r)
-	})
-	id := core.Scoping{}.RecordID(customer, "refund-1")
-	path := "/idem/operations/" + id.String()
+	id, path := d.halfDone()
 	require.Equal(t, http.StatusConflict, d.get(path+"/push").Code, "it is not past its deadline")
 	d.advance(time.Hour)
 	require.Contains(t, d.get(path).html, path+"/push")

@@ -16,7 +16,11 @@ const (
 func (t *Telemetry) Observe(ctx context.Context, e core.Event) {
 	c := commandFrom(ctx)
 	if e.Kind.IsWarning() {
-		t.instruments.warnings.Add(ctx, 1, t.sets.kind(e.Kind).add...)
+		n := 1
+		if e.Kind == core.EventFailed { // one event a second stands for all of them
+			n = max(n, e.Count)
+		}
+		t.instruments.warnings.Add(ctx, int64(n), t.sets.kind(e.Kind).add...)
 		c.warn(e)
 	}
 	switch e.Kind {

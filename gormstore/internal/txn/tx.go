@@ -32,7 +32,7 @@ type Tx struct {
 	lost    error // why it is not known which rows were committed: see undo
 	Steps   int   // that have written in it, of a Resume attempt
 
-	// Taken is what a look for another attempt's record has found, once for each transaction: see gormstore's rollbackTx.
+	// Taken is what a look for another attempt's record has found, once for each transaction: see attempt.unlessTaken.
 	Taken struct {
 		Once sync.Once
 		Err  error
