@@ -69,6 +69,24 @@ func TestAnOperatorTriesAgainNow(t *testing.T) {
 	})
 }
 
+// By a clock that is too far from the store's nothing is changed, and somebody is told.
+//
+// CONTRACT T-5
+func TestAPushByAWrongClock(t *testing.T) {
+	inBubble(t, "two hours ahead", func(t *testing.T) {
+		var ahead time.Duration
+		st := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(ahead) }))
+		a := outage(t, st, 48*time.Hour)
+		a.post("k-1", `{}`)
+		time.Sleep(store.DefaultDeadline)
+		ahead = 2 * time.Hour
+		requireProblem(t, a.push(a.module.ServeRetry, `{"fence":1,"reason":"r"}`), http.StatusServiceUnavailable,
+			core.CodeStoreUnavailable)
+		require.Len(t, a.of(core.EventClockSkew), 1)
+		require.Empty(t, a.of(core.EventRetried))
+	})
+}
+
 // What is given up is parked, and can be settled; beside a newer fence it is refused.
 //
 // CONTRACT X-10, X-2, X-7
