@@ -60,8 +60,8 @@ func newVersion() (e echotest.Echo) {
 			// Echo's own timeout is a time: the handler begins before or after it, and ends after it in any case.
 			Timeouts: map[string]adaptertest.Timeout{
 				"stock": func(c adaptertest.Context, _ <-chan struct{}, next func() error) error {
-					config := middleware.TimeoutConfig{Timeout: 200 * time.Millisecond} //nolint:staticcheck // what apps have
-					stock := middleware.TimeoutWithConfig(config)                       //nolint:staticcheck // what apps have
+					config := middleware.TimeoutConfig{Timeout: time.Second} //nolint:staticcheck // what apps have
+					stock := middleware.TimeoutWithConfig(config)            //nolint:staticcheck // what apps have
 					return stock(func(echo.Context) error { return next() })(c.(echoContext).Context)
 				},
 			},

@@ -307,7 +307,7 @@ func timeoutHandlerInFront(t *testing.T, a Adapter) {
 				defer close(ended)
 				app.ServeHTTP(w, r)
 			})
-			timeout := 300 * time.Millisecond // time enough for the handler to begin
+			timeout := 2 * time.Second // time enough for the handler to begin and to pay
 			if !deadline {
 				ctx, cancel := context.WithCancel(r.Context())
 				go func() { <-started; cancel() }()
