@@ -19,7 +19,7 @@ func (s *Store) begin(ctx context.Context, c store.Claim) (a *attempt, claimed s
 	if err := s.check(ctx); err != nil {
 		return nil, store.Claimed{}, err
 	}
-	if s.db.File != nil {
+	if s.db.Dialect.OneWriter {
 		return s.beginInFile(ctx, c)
 	}
 	a, claimed, err = s.enterAndBegin(ctx, c)
@@ -32,10 +32,10 @@ func (s *Store) begin(ctx context.Context, c store.Claim) (a *attempt, claimed s
 // beginInFile is begin on SQLite: neither a repeat nor a look waits for the writer.
 func (s *Store) beginInFile(ctx context.Context, c store.Claim) (a *attempt, claimed store.Claimed, err error) {
 	l := &lookedAt{attempt: attempt{store: s, claim: c, fence: 1}}
-	l.lock = pgtype.Bool{Bool: s.db.File.Reserve(c.ID, c.Owner), Valid: true}
+	l.lock = pgtype.Bool{Bool: s.db.Process.Reserve(c.ID, c.Owner), Valid: true}
 	defer func() {
 		if a == nil {
-			s.db.File.Unreserve(c.ID, c.Owner)
+			s.db.Process.Unreserve(c.ID, c.Owner)
 		}
 	}()
 	err = s.db.QueryRow(ctx, s.db.Pool, lookFirst, c.ID[:], floorName(c)).Scan(l.record.targets(&l.at, &l.floor)...)

@@ -36,7 +36,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (claimed store.Claimed
 	if err := s.check(ctx); err != nil {
 		return store.Claimed{}, err
 	}
-	if s.db.File != nil {
+	if s.db.Dialect.OneWriter {
 		// A look at the record needs no writer, so that replays do not wait for one. It never decides a claim.
 		if claimed, err = s.peek(ctx, c); err != nil || txn.IsThere(claimed) {
 			return claimed, err
@@ -266,8 +266,8 @@ func outside(rec store.Record, c store.Claim) (bool, error) {
 
 // InFlight implements [store.Attempts]: an attempt holds the record's lock.
 func (s *Store) InFlight(ctx context.Context, id store.ID) (bool, error) {
-	if s.db.File != nil {
-		return s.db.File.IsRunning(id), ctx.Err()
+	if s.db.Dialect.OneWriter {
+		return s.db.Process.IsRunning(id), ctx.Err()
 	}
 	if s.db.Dialect == txn.SQLite {
 		return false, ctx.Err()

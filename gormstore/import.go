@@ -32,7 +32,7 @@ func (s *Store) Import(ctx context.Context, records []store.Record) (done store.
 }
 
 func (s *Store) importOne(ctx context.Context, q txn.Querier, rec store.Record, done *store.Imported) error {
-	if s.db.File.IsRunning(rec.ID) {
+	if s.db.Process.IsRunning(rec.ID) {
 		done.Running++
 		return nil // the key of an attempt that has written nothing yet
 	}
@@ -79,10 +79,7 @@ func (s *Store) importArgs(rec store.Record) ([]any, error) {
 	args := []any{rec.ID[:], rec.Scope[:], rec.Owner[:], rec.Fence, int64(rec.Stored), int64(rec.Recovery), rec.Method,
 		rec.Route, int64(rec.Hash.Version), rec.Hash.Sum[:], at(rec.CreatedAt), at(rec.LeaseUntil), at(rec.Deadline),
 		at(rec.ExpiresAt), at(rec.PurgeAt), int64(rec.Answer.Status), rec.Answer.Partial, headers, rec.Answer.Body,
-		rec.Realm[:], rec.Timed, at(dueAt(rec))}
-	if s.db.Dialect == txn.Postgres {
-		args = append(args, txn.LockKey(rec.ID))
-	}
+		rec.Realm[:], rec.Timed, at(dueAt(rec)), txn.LockKey(rec.ID)}
 	return args, nil
 }
 

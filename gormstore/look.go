@@ -72,7 +72,7 @@ func (s *Store) peek(ctx context.Context, c store.Claim) (store.Claimed, error) 
 	if s.db.Dialect == txn.Postgres {
 		return s.look(ctx, c)
 	}
-	if s.db.File.IsRunning(c.ID) {
+	if s.db.Process.IsRunning(c.ID) {
 		return store.Claimed{Busy: true}, nil
 	}
 	rec, err := s.Find(ctx, c.ID, store.Viewer{All: true})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -54,13 +53,8 @@ func Migrate(ctx context.Context, db *gorm.DB, options ...Option) error {
 		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	if d == txn.Postgres {
-		if _, err := tx.ExecContext(ctx, "SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)", int64(txn.LockSpace)); err != nil {
-			return fmt.Errorf("idem: gormstore.Migrate: wait for the other instances: %w", err)
-		}
-		if err := into(ctx, tx, optionsOf(options).Schema); err != nil {
-			return fmt.Errorf("idem: gormstore.Migrate: %w", err)
-		}
+	if err := d.BeforeMigrating(ctx, tx, optionsOf(options).Schema); err != nil {
+		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
 	}
 	done, err := migrated(ctx, tx)
 	if err != nil {
@@ -83,30 +77,6 @@ func Migrate(ctx context.Context, db *gorm.DB, options ...Option) error {
 		}
 	}
 	return tx.Commit()
-}
-
-// into sets the search path of the transaction to one schema: the given one, or the one that has the tables, or the first
-// one of the search path.
-func into(ctx context.Context, tx *sql.Tx, schema string) error {
-	if schema == "" {
-		found, err := txn.SearchPath(ctx, tx)
-		if err == nil && len(found) == 0 {
-			err = errors.New("no schema of the search path is there for this role: create one, or name one with " +
-				"gormstore.InSchema")
-		}
-		if err == nil {
-			schema, err = found.Home()
-		}
-		if err != nil {
-			return err
-		}
-		if schema == "" {
-			schema = found[0].Schema // none has the tables, so all are on the path
-		}
-	}
-	// pg_temp is named, as the last schema. Otherwise PostgreSQL would search it first, and find a temporary table.
-	_, err := tx.ExecContext(ctx, "SELECT pg_catalog.set_config('search_path', $1, true)", txn.Quote(schema)+", pg_temp")
-	return err
 }
 
 // migrated lists the migrations that Migrate has run before. Migrate runs a migration that another tool has run once

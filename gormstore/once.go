@@ -132,7 +132,7 @@ func CreateOnce[T any, P interface {
 	}
 	var existing T
 	there := tx.Set(onSource, true).Unscoped().Where(where) // a row that is soft-deleted counts too
-	if d, err := txn.DialectOf(tx.Name()); err == nil && d.TakesWrites != "" {
+	if d, err := txn.DialectOf(tx.Name()); err == nil {
 		there = there.Where(d.TakesWrites) // in Park it may go over another connection than the INSERT
 	}
 	err = there.Take(&existing).Error

@@ -117,7 +117,7 @@ func hasEffects(db *gorm.DB, s *schema.Schema) bool {
 		}
 	}
 	for _, field := range s.FieldsWithDefaultDBValue {
-		if field.DefaultValue != "" && sqltext.MayWrite(sqltext.Postgres, "SELECT "+field.DefaultValue) != "" {
+		if field.DefaultValue != "" && sqltext.MayWrite(sqltext.Unknown, "SELECT "+field.DefaultValue) != "" {
 			return true
 		}
 	}

@@ -48,7 +48,7 @@ func (s *Store) owned(
 
 // change runs a statement that changes one record or none. The write of an answer also returns the server on PostgreSQL.
 func (s *Store) change(ctx context.Context, q txn.Querier, name txn.Statement, args []any) (changed bool, err error) {
-	if s.db.Dialect == txn.SQLite || name != complete {
+	if !s.db.Dialect.Returns || name != complete {
 		n, err := s.db.Exec(ctx, q, name, args...)
 		return n == 1, err
 	}
@@ -105,10 +105,8 @@ func (s *Store) release(ctx context.Context, t store.Ticket) error {
 	}
 	// The claim may still be running in the server, although its owner got an error. Then it holds the record's lock.
 	return s.db.InTx(ctx, func(q txn.Querier) error {
-		if s.db.Dialect == txn.Postgres {
-			if _, err := s.db.Exec(ctx, q, waitLock, txn.LockKey(t.ID)); err != nil {
-				return err
-			}
+		if _, err := s.db.Exec(ctx, q, waitLock, txn.LockKey(t.ID)); err != nil {
+			return err
 		}
 		nobody := make([]byte, len(t.Owner))
 		n, err := s.db.Exec(ctx, q, releaseOwner, t.ID[:], t.Owner[:], keepFree.Microseconds(), nobody)

@@ -122,10 +122,8 @@ func notNull(b []byte) []byte { return append([]byte{}, b...) }
 // serialize. Nothing is compiled.
 func (s *Store) reading(ctx context.Context, fn func(q txn.Querier) error) error {
 	return s.db.Reading(ctx, func(q txn.Querier) error {
-		if s.db.Dialect == txn.Postgres {
-			if _, err := s.db.Exec(ctx, q, withoutJIT); err != nil {
-				return err
-			}
+		if _, err := s.db.Exec(ctx, q, withoutJIT); err != nil {
+			return err
 		}
 		return fn(q)
 	})

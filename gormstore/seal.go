@@ -43,7 +43,7 @@ func (e *segment) Lock() int64 { return txn.LockKey(e.claim.ID) }
 // Leave implements [txn.Entry]. Behind the first seal the record keeps others out.
 func (e *segment) Leave() {
 	if e.isFirst() {
-		e.store.db.File.Unreserve(e.claim.ID, e.claim.Owner)
+		e.store.db.Process.Unreserve(e.claim.ID, e.claim.Owner)
 	}
 }
 
@@ -201,7 +201,7 @@ func (a *attempt) reopen() error {
 	case !d.OfCommand(a.refused):
 		return fmt.Errorf("%w: %w: %w", store.ErrRetryable, txn.ErrDistress, a.refused)
 	}
-	if !a.store.db.File.Reserve(a.claim.ID, a.claim.Owner) {
+	if !a.store.db.Process.Reserve(a.claim.ID, a.claim.Owner) {
 		return store.ErrStale
 	}
 	a.over = false

@@ -13,7 +13,7 @@ import (
 // errUnseen: the sighting of the key was committed after the statement's snapshot.
 var errUnseen = errors.New("idem: gormstore: the first sighting of the key cannot be seen yet")
 
-// Sight implements [store.Sightings]: on PostgreSQL in one statement.
+// Sight implements [store.Sightings], in one statement, or in two where there is one writer.
 func (s *Store) Sight(ctx context.Context, c store.Sighting) (seen store.Seen, err error) {
 	id := c.ID[:]
 	if c.ID == (store.ID{}) { // a command without a key gets an id that never comes again
@@ -23,17 +23,13 @@ func (s *Store) Sight(ctx context.Context, c store.Sighting) (seen store.Seen, e
 	args := []any{id, c.Scope[:], int64(c.Hash.Version), c.Hash.Sum[:], c.Keep.Microseconds(), c.Window.Microseconds(),
 		c.Tentative}
 	err = s.db.Write(ctx, func(q txn.Querier) error {
-		if s.db.Dialect == txn.SQLite { // there is one writer, and so the two statements are one step
-			if seen, err = s.sight(ctx, q, args[:6]); err != nil || seen.Key || c.Tentative && seen.Rekeyed {
-				return err
-			}
-			_, err = s.db.Exec(ctx, q, noteSighting, args[:5]...)
-			return err
-		}
 		for range txn.MaxTries {
 			if seen, err = s.sight(ctx, q, args); !errors.Is(err, errUnseen) {
-				return err
+				break
 			}
+		}
+		if err == nil && !seen.Key && !(c.Tentative && seen.Rekeyed) {
+			_, err = s.db.Exec(ctx, q, noteSighting, args...)
 		}
 		return err
 	})

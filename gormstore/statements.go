@@ -15,7 +15,7 @@ const (
 	lookAnswer   txn.Statement = "lookAnswer" // PostgreSQL
 	look         txn.Statement = "look"       // PostgreSQL
 	held         txn.Statement = "held"       // PostgreSQL
-	waitLock     txn.Statement = "waitLock"   // PostgreSQL
+	waitLock     txn.Statement = "waitLock"
 	importRecord txn.Statement = "importRecord"
 
 	// attempts.sql
@@ -38,7 +38,7 @@ const (
 	// operations.sql
 	find             txn.Statement = "find"
 	findFor          txn.Statement = "findFor"
-	withoutJIT       txn.Statement = "withoutJIT" // PostgreSQL
+	withoutJIT       txn.Statement = "withoutJIT"
 	countOpen        txn.Statement = "countOpen"
 	count            txn.Statement = "count"
 	openSteps        txn.Statement = "openSteps"
@@ -84,7 +84,7 @@ const (
 
 	// sightings.sql
 	sight           txn.Statement = "sight"
-	noteSighting    txn.Statement = "noteSighting" // SQLite
+	noteSighting    txn.Statement = "noteSighting"
 	forgetSightings txn.Statement = "forgetSightings"
 
 	// messages.sql

@@ -45,13 +45,13 @@ func New(db *gorm.DB, options ...Option) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("idem: gormstore.New: %w", err)
 	}
-	if err := d.File.Own(d.Pool); err != nil {
+	if err := d.Process.Own(d.Pool); err != nil {
 		return nil, err
 	}
 	s := &Store{db: d}
 	d.SelfTest = func(ctx context.Context) error { return s.validated.Test(ctx, d, s.selfTest) }
 	if err := d.Register(); err != nil {
-		return nil, errors.Join(fmt.Errorf("idem: gormstore.New: %w", err), d.File.Close())
+		return nil, errors.Join(fmt.Errorf("idem: gormstore.New: %w", err), d.Process.Close())
 	}
 	return s, nil
 }
@@ -63,7 +63,7 @@ func (s *Store) Rows() bool { return true }
 // itself stays open: it is the app's.
 func (s *Store) Close() error {
 	s.db.CloseKeeper()
-	return s.db.File.Close()
+	return s.db.Process.Close()
 }
 
 // storeRights are those of an app with guarded routes. Its sweep deletes markers, whoever has written them.

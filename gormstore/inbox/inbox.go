@@ -199,7 +199,7 @@ func (i *Inbox) Process(ctx context.Context, m Message, fn func(tx *gorm.DB) err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, i.cfg.Deadline, errSlowMessage)
 	defer cancel()
-	if err := i.validated.Once(ctx, i.db, rights, i.selfTest()); err != nil {
+	if err := i.validated.Once(ctx, i.db, rights, i.db.Beside(i.try)); err != nil {
 		return err
 	}
 	mk := i.marker(m)
@@ -290,5 +290,5 @@ var rights = txn.Rights{
 // consumer needs: without UPDATE it could never acknowledge a duplicate (F-5). One error names everything that is wrong.
 // Call it when the consumer starts; Process refuses what Validate refuses.
 func (i *Inbox) Validate(ctx context.Context) error {
-	return i.validated.Validate(ctx, i.db, rights, i.selfTest())
+	return i.validated.Validate(ctx, i.db, rights, i.db.Beside(i.try))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/dialect"
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
@@ -43,7 +44,7 @@ func (i *Inbox) marker(m Message) marker {
 	return mk
 }
 
-// messageSpace is the namespace of the advisory locks of messages, as txn.LockSpace is of records.
+// messageSpace is the namespace of the advisory locks of messages, as dialect.LockSpace is of records.
 const messageSpace = 0x6964656d6d657373 // "idemmess"
 
 func (m marker) key() []any { return []any{m.group, m.source, m.message} }
@@ -86,7 +87,7 @@ func (m marker) payloadHash(ctx context.Context, q txn.Querier) (hash []byte, er
 	return hash, err
 }
 
-func (m marker) Lock() int64 { return txn.LockKey(m.id) ^ txn.LockSpace ^ messageSpace }
+func (m marker) Lock() int64 { return txn.LockKey(m.id) ^ dialect.LockSpace ^ messageSpace }
 
 func (m marker) Committed(ctx context.Context, q txn.Querier) (bool, error) {
 	hash, err := m.payloadHash(ctx, q)
@@ -96,7 +97,7 @@ func (m marker) Committed(ctx context.Context, q txn.Querier) (bool, error) {
 	return bytes.Equal(hash, m.payload[:]), err
 }
 
-func (m marker) Leave() { m.db.File.Unreserve(m.id, m.attempt) }
+func (m marker) Leave() { m.db.Process.Unreserve(m.id, m.attempt) }
 
 // The statements, in internal/dialect/statements/messages.sql.
 const (

@@ -8,14 +8,6 @@ import (
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
-// selfTest is the self-test. On SQLite there is none: a first message may join a transaction that has the one writer.
-func (i *Inbox) selfTest() txn.SelfTest {
-	if i.db.Dialect == txn.SQLite {
-		return nil
-	}
-	return i.try
-}
-
 // try marks a message, meets its marker, and loses its outcome (F-8).
 func (i *Inbox) try(ctx context.Context, t *txn.Tx) error {
 	own := t.Conn.SQL

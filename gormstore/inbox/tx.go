@@ -32,7 +32,7 @@ func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) erro
 
 // begin opens a transaction and puts the marker in it.
 func (i *Inbox) begin(ctx context.Context, m marker) (t *txn.Tx, err error) {
-	if !i.db.File.Reserve(m.id, m.attempt) {
+	if !i.db.Process.Reserve(m.id, m.attempt) {
 		return nil, ErrBusy
 	}
 	leave, err := i.db.EnterMessage(ctx)
@@ -73,10 +73,10 @@ func (i *Inbox) beginMessage(ctx context.Context, m marker) (*txn.Tx, error) {
 
 // mark puts the marker into a transaction that has begun.
 func (i *Inbox) mark(ctx context.Context, q txn.Querier, m marker) (err error) {
-	if i.db.Dialect == txn.Postgres {
-		err = i.markPostgres(ctx, q, m)
+	if i.db.Dialect.Returns {
+		err = i.markOrTell(ctx, q, m)
 	} else {
-		err = i.markSQLite(ctx, q, m)
+		err = i.markAndAsk(ctx, q, m)
 	}
 	if err != nil && txn.NoSuchTable(err) {
 		err = fmt.Errorf("idem: inbox: the table processed_message is missing: run gormstore.Migrate: %w", err)
@@ -84,7 +84,8 @@ func (i *Inbox) mark(ctx context.Context, q txn.Querier, m marker) (err error) {
 	return err
 }
 
-func (i *Inbox) markPostgres(ctx context.Context, q txn.Querier, m marker) error {
+// markOrTell is mark by a statement that says why it has made no marker.
+func (i *Inbox) markOrTell(ctx context.Context, q txn.Querier, m marker) error {
 	w := i.window()
 	args := append(m.args(), m.Lock(), txn.Micros(w.From), txn.Latest(w))
 	for range txn.MaxTries {
@@ -111,7 +112,8 @@ func (i *Inbox) markPostgres(ctx context.Context, q txn.Querier, m marker) error
 	return txn.ErrRace
 }
 
-func (i *Inbox) markSQLite(ctx context.Context, q txn.Querier, m marker) error {
+// markAndAsk is mark by a statement that does not.
+func (i *Inbox) markAndAsk(ctx context.Context, q txn.Querier, m marker) error {
 	w := i.window()
 	err := i.db.QueryRow(ctx, q, mark, append(m.args(), txn.Micros(w.From), txn.Latest(w))...).Scan(m.made)
 	if !errors.Is(err, sql.ErrNoRows) {

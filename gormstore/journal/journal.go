@@ -256,12 +256,12 @@ var rights = txn.Rights{"idempotency_intent": "SELECT, INSERT, UPDATE"}
 // (F-5): an intent that a crash loses gets another key, and its command is carried out twice. One error names everything
 // that is wrong. Call it when the app starts; Plan and Begin refuse what Validate refuses.
 func (j *Journal) Validate(ctx context.Context) error {
-	return j.validated.Validate(ctx, j.db, rights, j.selfTest())
+	return j.validated.Validate(ctx, j.db, rights, j.db.Beside(j.try))
 }
 
 // check runs Validate until it has passed once.
 func (j *Journal) check(ctx context.Context) error {
-	return j.validated.Once(ctx, j.db, rights, j.selfTest())
+	return j.validated.Once(ctx, j.db, rights, j.db.Beside(j.try))
 }
 
 // The statements, in internal/dialect/statements/intents.sql.

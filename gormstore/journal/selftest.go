@@ -11,14 +11,6 @@ import (
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
-// selfTest is the self-test. On SQLite there is none: an intent may be planned in a transaction that has the one writer.
-func (j *Journal) selfTest() txn.SelfTest {
-	if j.db.Dialect == txn.SQLite {
-		return nil
-	}
-	return j.try
-}
-
 // try plans an intent, begins it, and ends it (F-8).
 func (j *Journal) try(ctx context.Context, t *txn.Tx) error {
 	j = &Journal{db: j.db, now: time.Now, skew: txn.AnyClock}

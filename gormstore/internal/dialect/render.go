@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -143,4 +144,15 @@ func closing(text string) int {
 		}
 	}
 	return -1
+}
+
+var parameter = regexp.MustCompile(`[$?](\d+)`)
+
+// Parameters is how many parameters a statement has.
+func Parameters(text string) (n int) {
+	for _, found := range parameter.FindAllStringSubmatch(text, -1) {
+		number, _ := strconv.Atoi(found[1])
+		n = max(n, number)
+	}
+	return n
 }

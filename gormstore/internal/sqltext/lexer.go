@@ -14,6 +14,8 @@ type Dialect uint8
 const (
 	Postgres Dialect = iota
 	SQLite
+
+	Unknown = Postgres // where only the driver is known, or a piece of a statement
 )
 
 // tokenKind is the kind of a token. It distinguishes only what the guards need.

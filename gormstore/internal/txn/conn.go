@@ -200,7 +200,7 @@ func (c *Conn) done(inside sqltext.Findings, rows unread, err error) {
 // error has ended it. c.serial is held.
 func (c *Conn) lookWhether(byHandler bool) {
 	switch {
-	case c.db.Dialect != SQLite || stillOpen(c.SQL):
+	case c.db.Process.StillOpen(c.SQL):
 	case byHandler:
 		if c.ended.CompareAndSwap(false, true) {
 			c.onEnded(c.attempt)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/auth19/idem/gormstore/internal/dialect"
 )
 
 // endTimeout bounds a ROLLBACK. A connection that does not answer is closed, and the server rolls back by itself.
@@ -29,10 +31,7 @@ func Rollback(c *sql.Conn) {
 }
 
 // Discard closes a connection for good instead of giving it back to the pool.
-func Discard(c *sql.Conn) {
-	_ = c.Raw(func(any) error { return driver.ErrBadConn })
-	_ = c.Close()
-}
+func Discard(c *sql.Conn) { dialect.Discard(c) }
 
 // giveBack gives a connection back whose last statement has ended with err, for good where its server takes no writes: the
 // pool would hand it out again, before others that lead to the primary.

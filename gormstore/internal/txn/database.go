@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"gorm.io/gorm"
 
+	"github.com/auth19/idem/gormstore/internal/dialect"
 	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
@@ -25,10 +26,10 @@ type Database struct {
 	Dialect    *Dialect
 	Statements *Statements
 
-	slots  *slots // PostgreSQL with a limited pool only
-	keeper keeper // likewise, if keeps
-	keeps  bool
-	File   *File // SQLite only
+	slots   *slots // PostgreSQL with a limited pool only
+	keeper  keeper // likewise, if keeps
+	keeps   bool
+	Process dialect.Process
 
 	handouts    handouts      // rows for handlers
 	inspections sqltext.Cache // of handlers' statements
@@ -85,15 +86,14 @@ func Open(db *gorm.DB, guard gorm.Plugin, o Options) (*Database, error) {
 		return nil, err
 	}
 	d := &Database{Gorm: db, Pool: pool, Dialect: of, Statements: texts, harmless: o.Harmless}
-	switch {
-	case of == SQLite:
-		d.File = newSQLiteFile()
-	case limit > 0:
+	d.Process = of.NewProcess()
+	if of.OneWriter {
+		return d, nil
+	}
+	d.Stalls = newStalls(pool, o.Stall)
+	if limit > 0 {
 		d.slots = newSlots(limit)
 		d.keeps, d.keeper.db = limit-max(1, limit/4) >= leastPlaces, d
-	}
-	if of == Postgres {
-		d.Stalls = newStalls(pool, o.Stall)
 	}
 	return d, nil
 }
@@ -158,11 +158,7 @@ func StatementsOf(db *gorm.DB, of *Dialect) (*Statements, error) {
 }
 
 // Querier is what statements run on: the pool, or the connection of a transaction.
-type Querier interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
+type Querier = dialect.Querier
 
 // errOwnWriter: the caller would wait for SQLite's writer, which it holds itself.
 var errOwnWriter = errors.New("idem: gormstore: SQLite has one writer, and the transaction that this context belongs to " +
@@ -180,7 +176,7 @@ func (d *Database) Write(ctx context.Context, fn func(q Querier) error) error {
 func (d *Database) OnPool(ctx context.Context, fn func(q Querier) error) error {
 	conflict := false
 	return Retry(ctx, func() error {
-		if conflict && d.Dialect == Postgres {
+		if conflict {
 			return d.transact(ctx, fn)
 		}
 		err := fn(d.Pool)
@@ -191,25 +187,26 @@ func (d *Database) OnPool(ctx context.Context, fn func(q Querier) error) error {
 
 // writing runs fn when SQLite's one writer is free.
 func (d *Database) writing(ctx context.Context, fn func() error) error {
-	if d.File != nil {
-		if err := d.ownsWriter(ctx); err != nil {
-			return err
-		}
-		if err := d.File.lockWriter(ctx); err != nil {
-			return err
-		}
-		defer d.File.unlockWriter()
+	if err := d.ownsWriter(ctx); err != nil {
+		return err
 	}
+	if err := d.Process.LockWriter(ctx); err != nil {
+		return err
+	}
+	defer d.Process.UnlockWriter()
 	return fn()
 }
 
 // ownsWriter returns errOwnWriter if ctx belongs to a transaction, or to a Resume attempt with an open segment, that has
 // SQLite's one writer.
 func (d *Database) ownsWriter(ctx context.Context) error {
-	if t := TxFrom(ctx); t != nil && t.DB == d && t.holdsWriter() {
+	if !d.Dialect.OneWriter {
+		return nil
+	}
+	if t := TxFrom(ctx); t != nil && t.DB == d && t.isOpen() {
 		return errOwnWriter
 	}
-	if r := ReaderFrom(ctx); r != nil && r.DB == d && d.File != nil && r.Segments.HasOpen() {
+	if r := ReaderFrom(ctx); r != nil && r.DB == d && r.Segments.HasOpen() {
 		return errOwnWriter
 	}
 	return nil
@@ -245,16 +242,11 @@ func (d *Database) transact(ctx context.Context, fn func(q Querier) error) (err 
 	return cmp.Or(err, unconfirmed)
 }
 
-// Reading runs fn in a transaction that is rolled back. On PostgreSQL that could write: otherwise it could not be told from
-// one of a standby.
+// Reading runs fn in a transaction that is rolled back.
 func (d *Database) Reading(ctx context.Context, fn func(q Querier) error) error {
-	opts := &sql.TxOptions{ReadOnly: true}
-	if d.Dialect == Postgres {
-		opts = d.Dialect.TxOptions()
-	}
 	return Retry(ctx, func() error {
 		return d.onConn(ctx, func(own *sql.Conn) error {
-			tx, err := own.BeginTx(ctx, opts)
+			tx, err := own.BeginTx(ctx, d.Dialect.Reading)
 			if err != nil {
 				return err
 			}
@@ -264,12 +256,21 @@ func (d *Database) Reading(ctx context.Context, fn func(q Querier) error) error 
 	})
 }
 
-// over runs fn, which sends the statement name, on q. On PostgreSQL's pool it runs fn on one connection of it: see onConn.
-func (d *Database) over(ctx context.Context, q Querier, name Statement, fn func(q Querier) error) error {
-	if q != Querier(d.Pool) || d.Dialect == SQLite {
-		return named(fn(q), Call{Name: name})
+// over runs fn, which sends the statement name, on q, or on one connection of the pool: see onConn.
+func (d *Database) over(
+	ctx context.Context, q Querier, name Statement, args []any, fn func(q Querier, text string, args []any) error,
+) error {
+	send := func(q Querier) error {
+		text, args, err := d.Statements.text(ctx, q, name, args)
+		if err != nil || text == "" {
+			return err
+		}
+		return named(fn(q, text, args), Call{Name: name})
 	}
-	return d.onConn(ctx, func(own *sql.Conn) error { return named(fn(own), Call{Name: name}) })
+	if q != Querier(d.Pool) {
+		return send(q)
+	}
+	return d.onConn(ctx, func(own *sql.Conn) error { return send(own) })
 }
 
 // onConn runs fn on a connection of the pool. As the pool does, it runs fn on another one where one has broken while nobody

@@ -2,6 +2,7 @@ package txn
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -13,7 +14,10 @@ import (
 // Dialect is what one database has of its own.
 type Dialect = dialect.Dialect
 
-// The databases.
+// Dialects are the databases. They are named nowhere else.
+var Dialects = []*Dialect{postgres.Dialect, sqlite.Dialect}
+
+// The databases, where they are still asked for.
 var (
 	Postgres = postgres.Dialect
 	SQLite   = sqlite.Dialect
@@ -21,13 +25,17 @@ var (
 
 // DialectOf returns the dialect of a GORM dialector of that name.
 func DialectOf(name string) (*Dialect, error) {
-	switch name {
-	case Postgres.Name:
-		return Postgres, nil
-	case SQLite.Name:
-		return SQLite, nil
+	for _, d := range Dialects {
+		if d.Name == name {
+			return d, nil
+		}
 	}
 	return nil, fmt.Errorf("the database is %q; use PostgreSQL (gorm.io/driver/postgres) or SQLite", name)
+}
+
+// isOfDatabase reports an error of a database, not of its driver.
+func isOfDatabase(err error) bool {
+	return slices.ContainsFunc(Dialects, func(d *Dialect) bool { return d.Class(err) != "" })
 }
 
 // Flag reads a truth value of either database.

@@ -13,48 +13,35 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/auth19/idem/core/store"
-	"github.com/auth19/idem/gormstore/internal/dialect/postgres"
-	"github.com/auth19/idem/gormstore/internal/dialect/sqlite"
+	"github.com/auth19/idem/gormstore/internal/dialect"
 )
 
 // lockNotAvailable is a SQLSTATE: a lock was not granted in time, or not at once.
 const lockNotAvailable = "55P03"
 
-// SQLState returns the SQLSTATE of an error from PostgreSQL, "" for any other error.
-func SQLState(err error) string { return postgres.SQLState(err) }
+// SQLState returns the SQLSTATE of an error, "" for one that has none.
+func SQLState(err error) string { return dialect.SQLState(err) }
 
 // IsConflict reports a failure that another try of the same transaction may not have: serialization, deadlock.
 func IsConflict(err error) bool { return strings.HasPrefix(SQLState(err), "40") }
 
-// noWritesError says that nothing can be written on a server, and so it is not believed either: it may be behind (F-8).
-type noWritesError string
-
-// Error implements error.
-func (e noWritesError) Error() string { return string(e) }
-
-// SQLState is that of PostgreSQL's own error of a write.
-func (noWritesError) SQLState() string { return readOnlyTransaction }
-
-const (
-	readOnlyTransaction = "25006"
-	notABoolean         = "22P02" // of a question: see onlyFromWriter
-)
+const notABoolean = "22P02" // of a question: see dialect.Dialect.TakesWrites
 
 // ErrNoWrites is the error of a server that takes no writes.
-var ErrNoWrites error = noWritesError("idem: gormstore: " + postgres.NoWrites + " (" + readOnlyTransaction + ")")
+var ErrNoWrites error = dialect.NoWritesError("idem: gormstore: " + dialect.NoWrites + " (" + dialect.ReadOnly + ")")
 
 // takesNoWrites reports that a server has refused a statement because it takes no writes. The statement had no effect.
-func takesNoWrites(err error) bool { return SQLState(err) == readOnlyTransaction }
+func takesNoWrites(err error) bool { return SQLState(err) == dialect.ReadOnly }
 
 // named returns an error of the database with the names of the library's own calls: with ErrNoWrites, where such a server
 // has refused a question, and with store.ErrStatement, where it refuses the statement as such. Any other error stays.
 func named(err error, calls ...Call) error {
 	switch {
-	case SQLState(err) == notABoolean && strings.Contains(err.Error(), postgres.NoWrites):
+	case SQLState(err) == notABoolean && strings.Contains(err.Error(), dialect.NoWrites):
 		return fmt.Errorf("%w: %w", ErrNoWrites, err)
 	case isOfStatement(err):
 		return fmt.Errorf("%w: %s: %w", store.ErrStatement, names(calls), err)
-	case SQLState(err) != "" || sqlite.Code(err) != 0 || errors.Is(err, errUnchanged):
+	case isOfDatabase(err) || errors.Is(err, errUnchanged):
 		return fmt.Errorf("%s: %w", names(calls), err)
 	}
 	return err

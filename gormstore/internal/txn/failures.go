@@ -2,19 +2,19 @@ package txn
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/auth19/idem/core/store"
-	"github.com/auth19/idem/gormstore/internal/dialect/sqlite"
 )
 
 // failures are what a handler's statements have failed with. A handler may swallow the error that decides how its attempt
 // ends.
 type failures struct {
 	retryable error            // an error that asks for a repeat of the whole command; class 40 before others
-	standing  error            // the first that no ROLLBACK TO has undone: on PostgreSQL it has aborted the transaction
-	marks     map[string]error // what stood at a savepoint: SQLite's transaction goes on behind an error
+	standing  error            // the first that no ROLLBACK TO has undone: it may have aborted the transaction
+	marks     map[string]error // what stood at a savepoint
 	doomed    error            // why the transaction must not commit, whatever is undone
 }
 
@@ -68,13 +68,14 @@ func (c *Conn) Distress(refusal bool) error {
 	return fmt.Errorf("%w: %w: %w", store.ErrRetryable, ErrDistress, err)
 }
 
-// lostBySQLite is the error of a transaction that SQLite itself has ended. A full disk says nothing about the command. A
+// lostItself is the error of a transaction that the database itself has ended. A full disk says nothing about the command. A
 // constraint does, and a statement whose context has ended was given it by the handler.
-func (c *Conn) lostBySQLite() error {
+func (c *Conn) lostItself() error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	err := c.failures.standing
-	if code := sqlite.Code(err); code == 0 || code == sqlite.Interrupted || SQLite.OfCommand(err) {
+	d := c.db.Dialect
+	if class := d.Class(err); class == "" || class == d.Class(context.Canceled) || d.OfCommand(err) {
 		return fmt.Errorf("%w: %w", store.ErrAborted, errLost)
 	}
 	return fmt.Errorf("%w: %w: %w", store.ErrRetryable, ErrDistress, err)

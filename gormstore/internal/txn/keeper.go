@@ -57,7 +57,7 @@ func (d *Database) Renew(
 	if !d.keeps {
 		return 0, false, nil
 	}
-	text, err := d.Statements.text(ctx, d.Pool, statement)
+	text, args, err := d.Statements.text(ctx, d.Pool, statement, args)
 	if err != nil {
 		return 0, true, err
 	}

@@ -4,17 +4,14 @@ import (
 	"encoding/binary"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/dialect"
 )
-
-// LockSpace is the namespace of the advisory locks of records. It is mixed into their numbers, so that they differ from
-// the app's own locks, whose numbers may be hashes as well. gormstore.Migrate uses the number itself.
-const LockSpace = 0x6964656d7265636f // "idemreco"
 
 // LockKey is the number of a record's advisory lock: 64 bits of the id's hash, in the library's own namespace. If two
 // records share a number, the primary key still tells them apart. At worst, one of two simultaneous commands is refused
 // and must try again. To cause that for another principal, an attacker needs 2^64 hashes (K-9).
 func LockKey(id store.ID) int64 {
-	return int64(binary.BigEndian.Uint64(id.Hash()) ^ LockSpace) //nolint:gosec // any 64 bits will do
+	return int64(binary.BigEndian.Uint64(id.Hash()) ^ dialect.LockSpace) //nolint:gosec // any 64 bits will do
 }
 
 // LockHalves are the halves of a lock's number, as pg_locks shows them.

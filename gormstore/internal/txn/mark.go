@@ -52,6 +52,6 @@ func (m *Mark) SharesSnapshot() bool { return m.isolation != "" && m.isolation !
 
 // CallOf is a call of one of the library's statements.
 func (d *Database) CallOf(ctx context.Context, q Querier, name Statement, row []any, args ...any) (Call, error) {
-	text, err := d.Statements.text(ctx, q, name)
+	text, args, err := d.Statements.text(ctx, q, name, args)
 	return Call{Name: name, Text: text, Args: args, Row: row}, err
 }

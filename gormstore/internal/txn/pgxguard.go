@@ -66,7 +66,7 @@ func guarded(ctx context.Context, c *pgx.Conn, text string) context.Context {
 	if _, attempts := attemptConns.Load(c); attempts || sqltext.IsControl(text) || ownTexts.has(text) {
 		return ctx
 	}
-	if err := pastAttempt(ctx, refusal, sqltext.Postgres, text); err != nil {
+	if err := pastAttempt(ctx, refusal, sqltext.Unknown, text); err != nil {
 		return refusedContext{ctx, err}
 	}
 	return ctx

@@ -82,11 +82,8 @@ func IsThere(c store.Claimed) bool { return c.Busy || c.Record.Stored != 0 }
 
 // enterAttempt takes SQLite's writer, or a place, for a transaction with an app's statements.
 func (d *Database) enterAttempt(ctx context.Context) error {
-	if d.File != nil {
-		return d.File.lockWriter(ctx)
-	}
 	if d.slots == nil {
-		return nil
+		return d.Process.LockWriter(ctx)
 	}
 	return d.slots.line.enter(ctx, false)
 }
@@ -124,12 +121,11 @@ var errAllWait = errors.New("all connections are held by attempts whose messages
 
 // LeaveAttempt gives back what enterAttempt took.
 func (d *Database) LeaveAttempt() {
-	if d.slots != nil {
-		d.slots.line.leave()
+	if d.slots == nil {
+		d.Process.UnlockWriter()
+		return
 	}
-	if d.File != nil {
-		d.File.unlockWriter()
-	}
+	d.slots.line.leave()
 }
 
 // EnterClaim takes a place for a claim without a transaction.

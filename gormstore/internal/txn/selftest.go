@@ -4,18 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/auth19/idem/core/store"
-	"github.com/auth19/idem/gormstore/internal/dialect/sqlite"
 )
 
 // SelfTest sends the statements of a money path, with names that nobody else has, in a transaction that has begun, and reads
 // back what they have written. The transaction is rolled back (F-8).
 type SelfTest func(ctx context.Context, t *Tx) error
+
+// Beside is the self-test of what a handler may use first. Where there is one writer it is none: the handler may have it.
+func (d *Database) Beside(test SelfTest) SelfTest {
+	if d.Dialect.OneWriter {
+		return nil
+	}
+	return test
+}
 
 // ErrAltered is the error of a self-test that reads something else than it has written, or finds that nothing was written.
 var ErrAltered = errors.New("what is read back is not what was written: a trigger, a rule, row-level security or a proxy " +
@@ -175,8 +183,7 @@ func isRefusedForGood(err error) bool {
 	case errors.Is(err, ErrAltered), errors.Is(err, errUnchanged):
 		return true
 	case state == "":
-		const logic = 1 // no such column, say
-		return sqlite.Code(err) == logic || SQLite.OfCommand(err)
+		return slices.ContainsFunc(Dialects, func(d *Dialect) bool { return d.OfStatement(err) || d.OfCommand(err) })
 	}
 	passes := func(class string) bool { return strings.HasPrefix(state, class) }
 	return !isRetryable(err) && !takesNoWrites(err) && !passes("08") && !passes("53") && !passes("58")

@@ -51,7 +51,7 @@ func (c *sqlGuardConn) check(ctx context.Context, text string) error {
 	if _, attempts := attemptConns.Load(c); attempts {
 		return nil
 	}
-	return pastAttempt(ctx, refusal, sqltext.Postgres, text)
+	return pastAttempt(ctx, refusal, sqltext.Unknown, text)
 }
 
 // ExecContext implements [driver.ExecerContext].

@@ -17,18 +17,15 @@ import (
 //
 // Errors: ErrAnotherServer; the end of ctx; the database's. Nothing is known then.
 func (d *Database) Confirm(ctx context.Context, started int64) error {
-	if d.Dialect == SQLite {
-		return nil
-	}
 	return Retry(ctx, func() error {
 		return d.onConn(ctx, func(own *sql.Conn) error { return d.confirmOn(ctx, own, started) })
 	})
 }
 
 // ConfirmOn is Confirm over the connection that was read over, whose transaction it ends. Behind a pooler, the next server
-// may be another one nevertheless.
+// may be another one nevertheless. started 0: there is no standby to wait for.
 func (d *Database) ConfirmOn(ctx context.Context, own *sql.Conn, started int64) error {
-	if d.Dialect == SQLite {
+	if started == 0 {
 		return nil
 	}
 	if _, err := own.ExecContext(ctx, "ROLLBACK"); err != nil {
@@ -40,7 +37,7 @@ func (d *Database) ConfirmOn(ctx context.Context, own *sql.Conn, started int64) 
 // confirmOn is Confirm over one connection.
 func (d *Database) confirmOn(ctx context.Context, own *sql.Conn, started int64) error {
 	for range 2 { // a warning may have come from an earlier statement over this connection, but only once
-		var same bool
+		same := true
 		var pid uint32
 		err := d.QueryRow(ctx, own, confirm, sql.NullInt64{Int64: started, Valid: started != 0}).Scan(&same, &pid)
 		switch {
@@ -129,8 +126,7 @@ func (d *Database) ConfirmRead(ctx context.Context, by Server) error {
 	return nil
 }
 
-// StallOf is the watcher of a write that is never cancelled: of the backend pid, or of the record id. On SQLite there is no
-// network connection that could stall.
+// StallOf is the watcher of a write that is never cancelled: of the backend pid, or of the record id.
 func (d *Database) StallOf(pid uint32, id store.ID) Watcher {
 	return func(leave func()) func() bool {
 		return d.Stalls.Watch(d.atStandby(pid, id), leave)

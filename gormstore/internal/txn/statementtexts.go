@@ -19,8 +19,8 @@ const (
 	AsBegun      Statement = "asBegun"      // PostgreSQL
 	readSettings Statement = "readSettings" // PostgreSQL
 	setSettings  Statement = "setSettings"  // PostgreSQL
-	confirm      Statement = "confirm"      // PostgreSQL
-	atStandby    Statement = "atStandby"    // PostgreSQL
+	confirm      Statement = "confirm"
+	atStandby    Statement = "atStandby" // PostgreSQL
 	Clock        Statement = "clock"
 	List         Statement = "list"
 	ListNewest   Statement = "listNewest"
@@ -35,21 +35,45 @@ type Statements struct {
 // statementTexts are the statements of one schema.
 type statementTexts struct {
 	schema string // as it stands in a statement
-	texts  map[Statement]string
+	texts  map[Statement]statementText
+}
+
+type statementText struct {
+	text       string
+	parameters int
 }
 
 // newStatements are those of a schema. Where it is "", the schema is found at first use: see Statements.find.
 func newStatements(d *Dialect, schema string) (*Statements, error) {
 	s := &Statements{Dialect: d}
-	switch {
-	case d == SQLite:
-		_, err := s.in("main")
-		return s, err
-	case schema != "":
-		_, err := s.in(Quote(schema))
-		return s, err
+	if schema == "" {
+		return s, nil
 	}
-	return s, nil
+	_, err := s.in(d.InSchema(schema))
+	return s, err
+}
+
+// find returns the statements. They name the schema of their tables. It is found once: so a search path that an app has left
+// on a connection, or a temporary table of the same name, has no effect. If another schema of the database has the tables
+// too, none is found, and nothing is done until gormstore.InSchema says which (F-6). q is asked if it is not known yet.
+func (s *Statements) find(ctx context.Context, q Querier) (*statementTexts, error) {
+	if known := s.known.Load(); known != nil {
+		return known, nil
+	}
+	schema, err := s.Dialect.FindSchema(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return s.in(schema)
+}
+
+// FindSchema returns the schema as it stands in statements.
+func (s *Statements) FindSchema(ctx context.Context, q Querier) (string, error) {
+	known, err := s.find(ctx, q)
+	if err != nil {
+		return "", err
+	}
+	return known.schema, nil
 }
 
 // in makes the statements those of a schema, as it stands in a statement. If many find the schema at the same time, the
@@ -59,24 +83,28 @@ func (s *Statements) in(schema string) (*statementTexts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("idem: gormstore: the statements of %w", err)
 	}
-	for _, text := range texts {
+	found := &statementTexts{schema, make(map[Statement]statementText, len(texts))}
+	for name, text := range texts {
 		ownTexts.add(text)
+		found.texts[name] = statementText{text, dialect.Parameters(text)}
 	}
-	s.known.CompareAndSwap(nil, &statementTexts{schema, texts})
+	s.known.CompareAndSwap(nil, found)
 	return s.known.Load(), nil
 }
 
-// text is a statement as the database gets it. q is asked for the schema where that is not known yet.
-func (s *Statements) text(ctx context.Context, q Querier, name Statement) (string, error) {
+// text is a statement as the database gets it, with the first of args, as many as it has parameters: the last ones are for
+// databases that have a use for them. It is "" where the database has no use for the statement: nothing is sent then. q is
+// asked for the schema where that is not known yet.
+func (s *Statements) text(ctx context.Context, q Querier, name Statement, args []any) (string, []any, error) {
 	known, err := s.find(ctx, q)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	text, ok := known.texts[name]
+	of, ok := known.texts[name]
 	if !ok {
-		return "", fmt.Errorf("idem: gormstore: there is no statement %q for %s", name, s.Dialect.Name)
+		return "", nil, fmt.Errorf("idem: gormstore: there is no statement %q for %s", name, s.Dialect.Name)
 	}
-	return text, nil
+	return of.text, args[:min(len(args), of.parameters)], nil
 }
 
 // Row is the outcome of QueryRow. Nothing is sent before Scan.
@@ -87,11 +115,7 @@ func (r Row) Scan(targets ...any) error { return r.scan(targets) }
 
 // Exec runs a statement that changes at most a few rows, and returns how many.
 func (d *Database) Exec(ctx context.Context, q Querier, name Statement, args ...any) (n int64, err error) {
-	err = d.over(ctx, q, name, func(q Querier) error {
-		text, err := d.Statements.text(ctx, q, name)
-		if err != nil {
-			return err
-		}
+	err = d.over(ctx, q, name, args, func(q Querier, text string, args []any) error {
 		result, err := q.ExecContext(ctx, text, args...)
 		if err != nil {
 			return err
@@ -106,11 +130,7 @@ func (d *Database) Exec(ctx context.Context, q Querier, name Statement, args ...
 func (d *Database) Each(
 	ctx context.Context, q Querier, name Statement, row func(scan func(into ...any) error) error, args ...any,
 ) error {
-	return d.over(ctx, q, name, func(q Querier) error {
-		text, err := d.Statements.text(ctx, q, name)
-		if err != nil {
-			return err
-		}
+	return d.over(ctx, q, name, args, func(q Querier, text string, args []any) error {
 		rows, err := q.QueryContext(ctx, text, args...)
 		if err != nil {
 			return err
@@ -125,14 +145,10 @@ func (d *Database) Each(
 	})
 }
 
-// QueryRow runs a statement that returns one row.
+// QueryRow runs a statement that returns one row. Where the database has no use for it, what Scan gets stays as it is.
 func (d *Database) QueryRow(ctx context.Context, q Querier, name Statement, args ...any) Row {
 	return Row{func(targets []any) error {
-		return d.over(ctx, q, name, func(q Querier) error {
-			text, err := d.Statements.text(ctx, q, name)
-			if err != nil {
-				return err
-			}
+		return d.over(ctx, q, name, args, func(q Querier, text string, args []any) error {
 			return q.QueryRowContext(ctx, text, args...).Scan(targets...)
 		})
 	}}

@@ -1,5 +1,7 @@
 package txn
 
+import "github.com/auth19/idem/gormstore/internal/dialect"
+
 // tableColumns are the library's tables with the columns that this release needs.
 var tableColumns = map[string][]string{
 	"idempotency_record": {"id", "scope", "owner", "fence", "state", "recovery", "method", "route", "hash_version",
@@ -20,5 +22,5 @@ var tableColumns = map[string][]string{
 		"ended_at"},
 }
 
-// Rights are what a role must be allowed to do with tables. A table with no rights is still checked for what it keeps.
-type Rights map[string]string
+// Rights are what a role must be allowed to do with tables.
+type Rights = dialect.Rights

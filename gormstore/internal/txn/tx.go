@@ -82,11 +82,11 @@ func (t *Tx) During(ctx context.Context) { t.Conn.attempt = ctx }
 // Use returns the connection for statements of the handler's transaction.
 func (t *Tx) Use() Querier { return t.Conn }
 
-// holdsWriter reports that SQLite's one writer is the transaction's.
-func (t *Tx) holdsWriter() bool {
+// isOpen reports that the handler has the transaction.
+func (t *Tx) isOpen() bool {
 	t.Conn.mu.RLock()
 	defer t.Conn.mu.RUnlock()
-	return t.DB.File != nil && !t.Conn.over
+	return !t.Conn.over
 }
 
 // end ends the handler's access and runs fn, once. Later calls get errOver.
@@ -277,7 +277,7 @@ func (t *Tx) failed() error {
 		return fmt.Errorf("%w: %w", store.ErrAborted, errUnfinished)
 	}
 	if t.Conn.lost.Load() {
-		return t.Conn.lostBySQLite()
+		return t.Conn.lostItself()
 	}
 	return nil
 }

@@ -1,6 +1,10 @@
 package txn
 
-import "context"
+import (
+	"context"
+
+	"github.com/auth19/idem/gormstore/internal/dialect"
+)
 
 // A handler may change the settings of its transaction, with SET LOCAL ROLE for a tenant's rows for instance. What the
 // library writes at the end needs the settings of the begin.
@@ -48,7 +52,7 @@ func (c *Conn) restoreSettings(ctx context.Context) error {
 		return nil
 	}
 	// Names and routes are text. pgx refuses arguments in the simple protocol in any encoding but UTF8.
-	if _, err := c.SQL.ExecContext(ctx, "SET LOCAL client_encoding = "+Quote(s.encoding)); err != nil {
+	if _, err := c.SQL.ExecContext(ctx, "SET LOCAL client_encoding = "+dialect.Quote(s.encoding)); err != nil {
 		return err
 	}
 	_, err := c.db.Exec(ctx, c.SQL, setSettings, s.session, s.role, s.searchPath, s.dates)

@@ -1,31 +1,21 @@
 package postgres
 
 import (
-	"errors"
 	"slices"
-)
 
-// SQLState returns the SQLSTATE of an error from PostgreSQL, "" for any other error.
-func SQLState(err error) string {
-	if e, ok := errors.AsType[interface {
-		error
-		SQLState() string
-	}](err); ok {
-		return e.SQLState()
-	}
-	return ""
-}
+	"github.com/auth19/idem/gormstore/internal/dialect"
+)
 
 // class names an error by the class of its SQLSTATE. Errors of the driver, or of a context that had ended before, leave the
 // transaction as it was.
 func class(err error) string {
-	if state := SQLState(err); state != "" {
+	if state := dialect.SQLState(err); state != "" {
 		return "SQLSTATE class " + state[:2]
 	}
 	return ""
 }
 
 func ofCommand(err error) bool {
-	state := SQLState(err)
+	state := dialect.SQLState(err)
 	return state != "" && slices.Contains([]string{"22", "23", "P0"}, state[:2])
 }

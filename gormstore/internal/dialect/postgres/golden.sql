@@ -486,6 +486,9 @@ WHERE r.id >= $1 AND r.id <= $2 AND substr(r.id, 33 - length($3::bytea), 32) = $
 ORDER BY r.id LIMIT $5) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
+-- name: noteSighting
+;
+
 -- name: openSteps
 SELECT answer.* FROM (SELECT o.id, coalesce(s.name, '')
 FROM (

@@ -19,8 +19,13 @@ var statements embed.FS
 var Dialect = &dialect.Dialect{
 	Name: "postgres", Connections: 2, Text: sqltext.Postgres, Begin: "BEGIN",
 	Isolation: sql.LevelReadCommitted, Statements: statements, Finish: finish,
-	Aborts: true, Class: class, OfCommand: ofCommand,
-	TakesWrites: takesWrites, UniqueIndexes: uniqueIndexes, EarlyTriggers: earlyTriggers, TableIsSQL: true,
+	Reading: &sql.TxOptions{Isolation: sql.LevelReadCommitted}, // else it could not be told from one of a standby
+	Aborts:  true, Returns: true,
+	Class: class, OfCommand: ofCommand, OfStatement: func(error) bool { return false },
+	TakesWrites: takesWrites, TableColumns: tableColumns, Columns: columns,
+	UniqueIndexes: uniqueIndexes, EarlyTriggers: earlyTriggers, TableIsSQL: true,
+	InSchema: dialect.Quote, FindSchema: findSchema, BeforeMigrating: beforeMigrating, Inspect: inspect,
+	NewProcess: func() dialect.Process { return dialect.Server{} },
 }
 
 func finish(name dialect.Statement, text string) string {
@@ -40,17 +45,13 @@ func FromWriter(question string) string {
 // that writes.
 func asks(name dialect.Statement, text string) bool {
 	ofTransaction := []dialect.Statement{"begun", "asBegun", "readSettings", "setSettings", "waitLock", "withoutJIT"}
-	return !writes.MatchString(text) && !strings.Contains(text, readOnlySetting) && !slices.Contains(ofTransaction, name)
+	return text != "" && !writes.MatchString(text) && !strings.Contains(text, readOnlySetting) && !slices.Contains(ofTransaction, name)
 }
 
 var writes = regexp.MustCompile(`\b(INSERT INTO|UPDATE|DELETE FROM)\b`)
 
-const (
-	readOnlySetting = "pg_catalog.current_setting('transaction_read_only')" // on in recovery, too
-	// NoWrites is in the error where takesWrites fails.
-	NoWrites = "the server is a standby in recovery, or read-only: it takes no writes"
-)
+const readOnlySetting = "pg_catalog.current_setting('transaction_read_only')" // on in recovery, too
 
 // takesWrites is judged once, before the first row is read. A standby that is behind answers as well, without the steps, the
 // intent or the marker that the primary has (F-8).
-const takesWrites = "CAST(CASE " + readOnlySetting + " WHEN 'off' THEN 'true' ELSE '" + NoWrites + "' END AS boolean)"
+const takesWrites = "CAST(CASE " + readOnlySetting + " WHEN 'off' THEN 'true' ELSE '" + dialect.NoWrites + "' END AS boolean)"

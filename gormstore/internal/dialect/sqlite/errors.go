@@ -26,6 +26,12 @@ func ofCommand(err error) bool {
 	return slices.Contains([]int{constraint, mismatch, outOfRange}, Code(err))
 }
 
+// ofStatement: no such column, say.
+func ofStatement(err error) bool {
+	const logic = 1
+	return Code(err) == logic
+}
+
 // Code returns the primary result code of an error of SQLite; 0 for any other error. Every driver names it Code, but
 // it is a method of one and a field of another, and each has a type of its own; or the error itself is the code.
 func Code(err error) int {

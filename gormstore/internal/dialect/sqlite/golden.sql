@@ -43,6 +43,9 @@ UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, he
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
 
+-- name: confirm
+;
+
 -- name: count
 SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, o.half_done, o.method, o.route, count(*),
 	count(*) FILTER (WHERE o.created_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 - 3600 * 1000000),
@@ -516,5 +519,11 @@ WHERE r.id = ?1 AND r.fence = ?18 AND c.now >= ?12 AND (r.state = 5 OR c.now <= 
 		r.state = 1 AND r.recovery = 2 AND r.lease_until <= c.now AND ?4 = 2 AND r.hash_version = ?7 AND r.command_hash = ?8
 	END;
 
+-- name: waitLock
+;
+
 -- name: whichDatabase
 SELECT file FROM pragma_database_list WHERE name = 'main';
+
+-- name: withoutJIT
+;

@@ -2,6 +2,7 @@
 package sqlite
 
 import (
+	"context"
 	"database/sql"
 	"embed"
 	"regexp"
@@ -17,8 +18,25 @@ var statements embed.FS
 var Dialect = &dialect.Dialect{
 	Name: "sqlite", Connections: 3, Text: sqltext.SQLite, Begin: "BEGIN IMMEDIATE",
 	Isolation: sql.LevelSerializable, Statements: statements, Finish: finish,
-	Class: class, OfCommand: ofCommand, UniqueIndexes: uniqueIndexes, EarlyTriggers: earlyTriggers,
+	Reading: &sql.TxOptions{ReadOnly: true}, OneWriter: true,
+	Class: class, OfCommand: ofCommand, OfStatement: ofStatement,
+	TakesWrites: "true", TableColumns: tableColumns, Columns: "SELECT name FROM pragma_table_info(?1)",
+	UniqueIndexes: uniqueIndexes, EarlyTriggers: earlyTriggers,
+	InSchema: inSchema, FindSchema: findSchema, BeforeMigrating: beforeMigrating, Inspect: inspect, NewProcess: newFile,
 }
+
+const schema = "main"
+
+// inSchema: a file has no other one.
+func inSchema(string) string { return schema }
+
+func findSchema(context.Context, dialect.Querier) (string, error) { return schema, nil }
+
+// beforeMigrating: who writes is alone.
+func beforeMigrating(context.Context, dialect.Querier, string) error { return nil }
+
+const tableColumns = `SELECT t.value || '.' || c.name
+FROM json_each('["' || replace(?2, ',', '","') || '"]') t JOIN pragma_table_info(t.value, ?1) c`
 
 var (
 	cast      = regexp.MustCompile(`::[a-z]+`)

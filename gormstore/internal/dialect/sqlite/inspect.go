@@ -1,4 +1,4 @@
-package txn
+package sqlite
 
 import (
 	"context"
@@ -6,15 +6,17 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/auth19/idem/gormstore/internal/dialect"
 )
 
 // minBusyTimeout is the shortest time that a connection to an SQLite file may wait for another one's lock. The usual
 // mistake is to give the number of seconds: SQLite counts milliseconds.
 const minBusyTimeout = time.Second
 
-// sqlite checks the database file and the settings of a connection. A driver ignores what it does not know in the address
+// inspect checks the database file and the settings of a connection. A driver ignores what it does not know in the address
 // of the database, without a word. So the last error has the address in both forms that drivers know.
-func (i Inspector) sqlite(ctx context.Context) []error {
+func inspect(ctx context.Context, q dialect.Querier, _ string, _ dialect.Rights, inUse bool) []error {
 	var file, journal string
 	var synchronous int
 	var readOnly bool
@@ -29,11 +31,11 @@ func (i Inspector) sqlite(ctx context.Context) []error {
 		{"PRAGMA query_only", &readOnly},
 		{"PRAGMA busy_timeout", &busyTimeout},
 	} {
-		if err := i.Q.QueryRowContext(ctx, read.query).Scan(read.into); err != nil {
+		if err := q.QueryRowContext(ctx, read.query).Scan(read.into); err != nil {
 			return []error{fmt.Errorf("%s: %w", read.query, err)}
 		}
 	}
-	if file == "" && i.inUse {
+	if file == "" && inUse {
 		return nil
 	}
 	if file == "" {

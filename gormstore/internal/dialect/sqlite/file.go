@@ -1,20 +1,21 @@
-package txn
+package sqlite
 
 import (
 	"context"
 	"database/sql"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/auth19/idem/core/store"
-	"github.com/auth19/idem/gormstore/internal/dialect/sqlite"
+	"github.com/auth19/idem/gormstore/internal/dialect"
 )
 
-// File is this process's hold on an SQLite file. SQLite has one writer, and a writer that waits for the lock of the
+// file is this process's hold on an SQLite file. SQLite has one writer, and a writer that waits for the lock of the
 // file may wait in vain, so writers take turns here. The attempts that are running are listed here, because their rows
 // cannot be seen before COMMIT, and a repeat has to be told at once. Both work in one process only, so a lock keeps others
-// out. It is nil on PostgreSQL, where the database does all this.
-type File struct {
+// out.
+type file struct {
 	writer chan struct{} // holds a token while a transaction writes
 	owner  *sql.Conn     // holds the lock; nil for a database in memory
 	lock   ownerFile
@@ -27,35 +28,32 @@ type File struct {
 // mainFile asks for the path of the database file; it is empty for a database in memory.
 const mainFile = "SELECT file FROM pragma_database_list WHERE name = 'main'"
 
-func newSQLiteFile() *File {
-	return &File{writer: make(chan struct{}, 1), running: make(map[store.ID]store.Owner)}
+func newFile() dialect.Process {
+	return &file{writer: make(chan struct{}, 1), running: make(map[store.ID]store.Owner)}
 }
 
-// Own takes the file of the pool for this process. A connection of its own holds the lock of the owner file.
-func (f *File) Own(pool *sql.DB) error {
-	if f == nil {
-		return nil
-	}
+// Own implements [dialect.Process]. A connection of its own holds the lock of the owner file.
+func (f *file) Own(pool *sql.DB) error {
 	ctx := context.Background()
 	conn, err := pool.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("idem: gormstore.New: open the SQLite file: %w", err)
 	}
-	var file string
-	err = conn.QueryRowContext(ctx, mainFile).Scan(&file)
-	if err == nil && file == "" {
+	var path string
+	err = conn.QueryRowContext(ctx, mainFile).Scan(&path)
+	if err == nil && path == "" {
 		return conn.Close()
 	}
 	if err == nil { // a file that is in use is refused at once
 		_, err = conn.ExecContext(ctx, "PRAGMA busy_timeout = 0")
 	}
 	if err != nil {
-		Discard(conn)
+		dialect.Discard(conn)
 		return fmt.Errorf("idem: gormstore.New: open the SQLite file: %w", err)
 	}
-	lock := ownerFile(file + ownerSuffix)
+	lock := ownerFile(path + ownerSuffix)
 	if err := lock.lock(ctx, conn); err != nil {
-		Discard(conn)
+		dialect.Discard(conn)
 		return lock.refused(err)
 	}
 	f.owner, f.lock = conn, lock
@@ -63,32 +61,33 @@ func (f *File) Own(pool *sql.DB) error {
 }
 
 // Close gives the file back, once: later the lock file may be that of another store.
-func (f *File) Close() error {
-	if f == nil {
-		return nil
-	}
+func (f *file) Close() error {
 	f.closed.Do(func() {
 		if f.owner != nil {
 			f.lock.remove()
-			Discard(f.owner)
+			dialect.Discard(f.owner)
 		}
 	})
 	return nil
 }
 
-// stillOpen reports whether a transaction is open on a connection of SQLite: there BEGIN fails.
-func stillOpen(own *sql.Conn) bool {
-	ctx, cancel := Ending()
+// endTimeout bounds the question whether a transaction is open.
+const endTimeout = 5 * time.Second
+
+// StillOpen asks with a BEGIN, which fails in a transaction.
+func (*file) StillOpen(own *sql.Conn) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	if _, err := own.ExecContext(ctx, "BEGIN"); err != nil {
 		const sqliteError = 1 // "cannot start a transaction within a transaction"
-		return sqlite.Code(err) == sqliteError
+		return Code(err) == sqliteError
 	}
 	_, _ = own.ExecContext(ctx, "COMMIT") // of nothing; it lets rows be read on
 	return false
 }
 
-func (f *File) lockWriter(ctx context.Context) error {
+// LockWriter implements [dialect.Process].
+func (f *file) LockWriter(ctx context.Context) error {
 	select {
 	case f.writer <- struct{}{}:
 		return nil
@@ -97,24 +96,19 @@ func (f *File) lockWriter(ctx context.Context) error {
 	}
 }
 
-func (f *File) unlockWriter() { <-f.writer }
+// UnlockWriter implements [dialect.Process].
+func (f *file) UnlockWriter() { <-f.writer }
 
-// IsRunning reports whether an attempt of id is running in this process.
-func (f *File) IsRunning(id store.ID) bool {
-	if f == nil {
-		return false
-	}
+// IsRunning implements [dialect.Process].
+func (f *file) IsRunning(id store.ID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_, running := f.running[id]
 	return running
 }
 
-// Reserve makes an attempt the one of id in this process; false if there is one already.
-func (f *File) Reserve(id store.ID, attempt store.Owner) bool {
-	if f == nil {
-		return true
-	}
+// Reserve implements [dialect.Process].
+func (f *file) Reserve(id store.ID, attempt store.Owner) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, running := f.running[id]; running {
@@ -125,10 +119,7 @@ func (f *File) Reserve(id store.ID, attempt store.Owner) bool {
 }
 
 // Unreserve gives back what the attempt has reserved. Done twice, it must not take the id from the next attempt.
-func (f *File) Unreserve(id store.ID, attempt store.Owner) {
-	if f == nil {
-		return
-	}
+func (f *file) Unreserve(id store.ID, attempt store.Owner) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.running[id] == attempt {

@@ -1,4 +1,4 @@
-package txn
+package postgres
 
 import (
 	"context"
@@ -8,43 +8,24 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/auth19/idem/gormstore/internal/dialect/postgres"
+	"github.com/auth19/idem/gormstore/internal/dialect"
 )
 
-// Statements name the schema of their tables. The library finds the schema once. So a search path that an app has left on
-// a connection, or a temporary table of the same name, has no effect. If another schema of the database has the tables
-// too, the library finds none, and does nothing until gormstore.InSchema says which (F-6).
-
-// find returns the statements. q is asked for the schema if it is not known yet.
-func (s *Statements) find(ctx context.Context, q Querier) (*statementTexts, error) {
-	if known := s.known.Load(); known != nil {
-		return known, nil
-	}
-	found, err := SearchPath(ctx, q)
+// findSchema returns the schema as it stands in statements.
+func findSchema(ctx context.Context, q dialect.Querier) (string, error) {
+	found, err := searchPath(ctx, q)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	schema, err := found.Home()
+	schema, err := found.home()
 	if err == nil && schema == "" {
 		err = errNoTables
 	}
 	if err != nil {
-		return nil, err
-	}
-	return s.in(Quote(schema))
-}
-
-// FindSchema returns the schema as it stands in statements.
-func (s *Statements) FindSchema(ctx context.Context, q Querier) (string, error) {
-	known, err := s.find(ctx, q)
-	if err != nil {
 		return "", err
 	}
-	return known.schema, nil
+	return dialect.Quote(schema), nil
 }
-
-// Quote is a name as an identifier.
-func Quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
 var errNoTables = errors.New("idem: gormstore: the table idempotency_record is in no schema of the search path that is " +
 	"configured for this role and database (ALTER ROLE, ALTER DATABASE, the connection's parameters; a SET on a " +
@@ -52,35 +33,35 @@ var errNoTables = errors.New("idem: gormstore: the table idempotency_record is i
 
 // onPath is a schema of the search path, or another one that has the tables.
 type onPath struct {
-	Schema string
+	schema string
 	tables bool // the schema has the tables
 	listed bool // the schema is on the search path
 }
 
-// Schemas are those of a search path, and others that have the tables.
-type Schemas []onPath
+// schemas are those of a search path, and others that have the tables.
+type schemas []onPath
 
-// SearchPath reads the schemas of the search path as it is configured: as RESET would set it, whatever search path or role
+// searchPath reads the schemas of the search path as it is configured: as RESET would set it, whatever search path or role
 // the app has set on the connection. The other schemas of the database that have the tables follow.
-func SearchPath(ctx context.Context, q Querier) (Schemas, error) {
-	rows, err := q.QueryContext(ctx, postgres.FromWriter(configuredPath))
+func searchPath(ctx context.Context, q dialect.Querier) (schemas, error) {
+	rows, err := q.QueryContext(ctx, FromWriter(configuredPath))
 	if err != nil {
-		return nil, named(err, Call{Name: "searchPath"})
+		return nil, fmt.Errorf("searchPath: %w", err)
 	}
 	defer func() { _ = rows.Close() }()
-	var found Schemas
+	var found schemas
 	for rows.Next() {
 		var p onPath
 		var place sql.NullInt64
-		if err := rows.Scan(&p.Schema, &p.tables, &place); err != nil {
+		if err := rows.Scan(&p.schema, &p.tables, &place); err != nil {
 			return nil, err
 		}
 		p.listed = place.Valid
-		if !slices.ContainsFunc(found, func(known onPath) bool { return known.Schema == p.Schema }) {
+		if !slices.ContainsFunc(found, func(known onPath) bool { return known.schema == p.schema }) {
 			found = append(found, p)
 		}
 	}
-	return found, named(rows.Err(), Call{Name: "searchPath"})
+	return found, rows.Err()
 }
 
 // A word of the path is quoted, or ends at a comma or a space.
@@ -98,17 +79,17 @@ FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamesp
 WHERE c.relname = 'idempotency_record' AND c.relkind IN ('r', 'p') AND n.nspname NOT LIKE 'pg\_%'
 ORDER BY 3 NULLS LAST, 1`
 
-// Home is the schema that has the tables; "" if none has. Tables in another schema are an error, on the search path or not:
+// home is the schema that has the tables; "" if none has. Tables in another schema are an error, on the search path or not:
 // those of home may be new and empty, for instance after the app's tables were moved, and every key would be free there.
-func (all Schemas) Home() (schema string, err error) {
+func (all schemas) home() (schema string, err error) {
 	var listed, elsewhere []string
 	for _, place := range all {
 		switch {
 		case !place.tables:
 		case place.listed:
-			listed = append(listed, place.Schema)
+			listed = append(listed, place.schema)
 		default:
-			elsewhere = append(elsewhere, place.Schema+" (not on the search path)")
+			elsewhere = append(elsewhere, place.schema+" (not on the search path)")
 		}
 	}
 	switch places := slices.Concat(listed, elsewhere); {
@@ -124,4 +105,36 @@ func (all Schemas) Home() (schema string, err error) {
 		return listed[0], nil
 	}
 	return "", nil
+}
+
+// beforeMigrating takes a lock, and sets the search path.
+func beforeMigrating(ctx context.Context, q dialect.Querier, schema string) error {
+	if _, err := q.ExecContext(ctx, "SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)", int64(dialect.LockSpace)); err != nil {
+		return fmt.Errorf("wait for the other instances: %w", err)
+	}
+	return into(ctx, q, schema)
+}
+
+// into sets the search path of the transaction to one schema: the given one, or the one that has the tables, or the first
+// one of the search path.
+func into(ctx context.Context, q dialect.Querier, schema string) error {
+	if schema == "" {
+		found, err := searchPath(ctx, q)
+		if err == nil && len(found) == 0 {
+			err = errors.New("no schema of the search path is there for this role: create one, or name one with " +
+				"gormstore.InSchema")
+		}
+		if err == nil {
+			schema, err = found.home()
+		}
+		if err != nil {
+			return err
+		}
+		if schema == "" {
+			schema = found[0].schema // none has the tables, so all are on the path
+		}
+	}
+	// pg_temp is named, as the last schema. Otherwise PostgreSQL would search it first, and find a temporary table.
+	_, err := q.ExecContext(ctx, "SELECT pg_catalog.set_config('search_path', $1, true)", dialect.Quote(schema)+", pg_temp")
+	return err
 }

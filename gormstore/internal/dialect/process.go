@@ -1,0 +1,45 @@
+package dialect
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+
+	"github.com/auth19/idem/core/store"
+)
+
+// Process is what a process holds of a database that is in it.
+type Process interface {
+	// Own takes the database for this process, until Close.
+	Own(pool *sql.DB) error
+	Close() error
+	// LockWriter waits for the turn to write.
+	LockWriter(ctx context.Context) error
+	UnlockWriter()
+	// Reserve makes an attempt the one of id in this process; false if there is one already. Unreserve gives back what the
+	// attempt has reserved. IsRunning reports whether there is one.
+	Reserve(id store.ID, attempt store.Owner) bool
+	Unreserve(id store.ID, attempt store.Owner)
+	IsRunning(id store.ID) bool
+	// StillOpen reports whether a transaction is open on a connection, behind an error that may have ended it.
+	StillOpen(own *sql.Conn) bool
+}
+
+// Server is the [Process] of a database that is a server: it holds nothing.
+type Server struct{}
+
+// Own implements [Process], and so do the others.
+func (Server) Own(*sql.DB) error                  { return nil }
+func (Server) Close() error                       { return nil }
+func (Server) LockWriter(context.Context) error   { return nil }
+func (Server) UnlockWriter()                      {}
+func (Server) Reserve(store.ID, store.Owner) bool { return true }
+func (Server) Unreserve(store.ID, store.Owner)    {}
+func (Server) IsRunning(store.ID) bool            { return false }
+func (Server) StillOpen(*sql.Conn) bool           { return true }
+
+// Discard closes a connection for good instead of giving it back to the pool.
+func Discard(c *sql.Conn) {
+	_ = c.Raw(func(any) error { return driver.ErrBadConn })
+	_ = c.Close()
+}
