@@ -15,8 +15,8 @@
 // message that it processes. With gormstore/journal, an app that calls other services keeps the keys of its calls.
 //
 // The store runs its own statements directly on the pool below GORM, without the app's callbacks, plugins, replicas and
-// loggers. The folder internal/dialect has the statements, each written once for all databases, and each whole as a
-// database gets it: internal/dialect/postgres/golden.sql.
+// loggers. The folder internal/dialect has what differs between databases, in a folder for each, and the statements, each
+// written once for all, and each whole as a database gets it: internal/dialect/postgres/golden.sql.
 //
 // Comments name rules by their id, X-6 for instance. The rules are listed in docs/contributors/invariants.md, each with its
 // tests.
