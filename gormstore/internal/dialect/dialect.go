@@ -23,6 +23,9 @@ type Dialect struct {
 	Connections int // the smallest pool that works
 	Text        sqltext.Dialect
 	Begin       string // opens a transaction that will write
+	// BeginTest opens the transaction of a self-test, in which no conflict with others is reported, a constraint fails at the
+	// statement that breaks it, and the server bounds the time of each statement.
+	BeginTest []string
 	// Isolation is that of the library's own transactions: what such a transaction reads after it has got a lock must be as new
 	// as the lock.
 	Isolation sql.IsolationLevel

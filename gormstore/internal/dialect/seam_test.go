@@ -16,7 +16,7 @@ import (
 
 const (
 	mostFacts = 12 // questions for a fact of a database
-	mostNames = 37 // of a database, until the engine no longer asks
+	mostNames = 35 // of a database, until the engine no longer asks
 )
 
 // What a database is like is asked in few places, and which one it is in none: that is the seam along which another one

@@ -112,19 +112,11 @@ var (
 	guarding     atomic.Bool // there is a gormstore.PgxWriteGuard
 	attemptConns sync.Map    // *pgx.Conn and *sqlGuardConn -> true: the connections of attempts, steps and messages
 	// ownTexts are the library's statements, which may be sent over any connection.
-	ownTexts = newTexts(askForCheck)
+	ownTexts texts
 )
 
 // texts is a set of statements.
 type texts struct{ known sync.Map }
-
-func newTexts(known ...string) *texts {
-	t := new(texts)
-	for _, text := range known {
-		t.add(text)
-	}
-	return t
-}
 
 func (t *texts) add(text string) { t.known.Store(text, true) }
 

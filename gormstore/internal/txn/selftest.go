@@ -68,23 +68,18 @@ func (d *Database) test(ctx context.Context, test SelfTest) error {
 	return fmt.Errorf("idem: gormstore: the self-test: %w", err)
 }
 
-// beginTest begins at READ COMMITTED, so that no conflict with others is reported. A constraint fails at the statement that
-// breaks it, and the server bounds the time of each statement.
 func (d *Database) beginTest(ctx context.Context, t *Tx) error {
 	own := t.Conn.SQL
-	if d.Dialect == SQLite {
-		return d.BeginGuarded(ctx, own, selfTestTime, &t.Mark, nil)
-	}
-	if err := d.ProbeGuards(ctx, own); err != nil {
-		return err
-	}
-	first, err := d.CallOf(ctx, own, begun, t.Mark.Targets(), append(d.Guards(selfTestTime), nil)...)
+	first, err := d.first(ctx, own, selfTestTime, &t.Mark, nil)
 	if err != nil {
 		return err
 	}
-	limit := fmt.Sprintf("SET LOCAL statement_timeout = %d", selfTestTime.Milliseconds())
-	return Ask(ctx, own, Call{Text: "BEGIN ISOLATION LEVEL READ COMMITTED"}, Call{Text: limit},
-		Call{Text: "SET CONSTRAINTS ALL IMMEDIATE"}, first)
+	begin := d.Dialect.BeginTest
+	calls := make([]Call, 0, len(begin))
+	for _, text := range begin[1:] {
+		calls = append(calls, Call{Text: text})
+	}
+	return Ask(ctx, own, opening(own, &t.Mark, begin[0], append(calls, first)...)...)
 }
 
 // Validated remembers that a validation and its self-test have passed.

@@ -9,8 +9,6 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-const askForCheck = "SELECT pg_catalog.set_config('client_connection_check_interval', '500', true)"
-
 // RoleGuards are those of the role or the connection, which end a transaction whose process or host is gone, in
 // milliseconds; 0: none.
 type RoleGuards struct {
@@ -31,7 +29,7 @@ func (d *Database) ProbeGuards(ctx context.Context, c *sql.Conn) error {
 		return nil
 	}
 	var g RoleGuards
-	if _, err := c.ExecContext(ctx, askForCheck); err != nil {
+	if _, err := d.Exec(ctx, c, askForCheck); err != nil {
 		g.NoCheck = slices.Contains([]string{"42704", "22023", "42501"}, SQLState(err))
 		if !g.NoCheck { // else the parameter is unknown, or not for this system, or not for this user
 			return err
@@ -70,17 +68,19 @@ func (d *Database) Guards(deadline time.Duration) []any {
 func (d *Database) BeginGuarded(
 	ctx context.Context, own *sql.Conn, idle time.Duration, m *Mark, lock any, more ...Call,
 ) error {
-	if d.Dialect == SQLite {
-		return Ask(ctx, own, d.Opening(own, m, more...)...)
-	}
-	if err := d.ProbeGuards(ctx, own); err != nil {
-		return err
-	}
-	first, err := d.CallOf(ctx, own, begun, m.Targets(), append(d.Guards(idle), lock)...)
+	first, err := d.first(ctx, own, idle, m, lock)
 	if err != nil {
 		return err
 	}
 	return Ask(ctx, own, d.Opening(own, m, append([]Call{first}, more...)...)...)
+}
+
+// first is the first call of a transaction, which guards it and reads its mark.
+func (d *Database) first(ctx context.Context, own *sql.Conn, idle time.Duration, m *Mark, lock any) (Call, error) {
+	if err := d.ProbeGuards(ctx, own); err != nil {
+		return Call{}, err
+	}
+	return d.CallOf(ctx, own, begun, m.Targets(), append(d.Guards(idle), lock)...)
 }
 
 // TimeLeft is how long ctx still allows; the default deadline where it has none.
@@ -91,11 +91,20 @@ func TimeLeft(ctx context.Context) time.Duration {
 	return store.DefaultDeadline
 }
 
-// Opening are the calls that begin a transaction. On SQLite the library's savepoint is its mark. On PostgreSQL it stands in
-// for the transaction's status where the driver does not show that: see Tx.RollbackOurs.
+// Opening are the calls that begin a transaction.
 func (d *Database) Opening(own *sql.Conn, m *Mark, first ...Call) []Call {
-	calls := append(make([]Call, 0, 5), Call{Text: d.Dialect.Begin})
-	calls = append(calls, first...)
+	return opening(own, m, d.Dialect.Begin, first...)
+}
+
+// opening are the calls that begin a transaction, without those for which the database has no use. The library's savepoint
+// is its mark, or stands in for the transaction's status where the driver does not show that: see Tx.RollbackOurs.
+func opening(own *sql.Conn, m *Mark, begin string, first ...Call) []Call {
+	calls := append(make([]Call, 0, 5), Call{Text: begin})
+	for _, c := range first {
+		if c.Text != "" {
+			calls = append(calls, c)
+		}
+	}
 	if Status(own) == Unknown {
 		calls = append(calls, Call{Text: m.set()})
 	}

@@ -13,9 +13,10 @@ type Statement = dialect.Statement
 
 // The statements of this package.
 const (
-	tryLock      Statement = "tryLock"      // PostgreSQL
-	begun        Statement = "begun"        // PostgreSQL
-	readGuards   Statement = "readGuards"   // PostgreSQL
+	tryLock      Statement = "tryLock" // PostgreSQL
+	begun        Statement = "begun"
+	askForCheck  Statement = "askForCheck"
+	readGuards   Statement = "readGuards"
 	AsBegun      Statement = "asBegun"      // PostgreSQL
 	readSettings Statement = "readSettings" // PostgreSQL
 	setSettings  Statement = "setSettings"  // PostgreSQL

@@ -11,6 +11,9 @@ SELECT CAST(CASE WHEN pg_catalog.pg_backend_pid() = $1::integer AND CAST(pg_cata
 			OR pg_catalog.set_config('synchronous_commit', $3::text, true) <> '')
 	THEN '1' ELSE 'not ours' END AS integer);
 
+-- name: askForCheck
+SELECT pg_catalog.set_config('client_connection_check_interval', '500', true);
+
 -- name: atStandby
 SELECT answer.* FROM (SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_stat_activity a WHERE a.wait_event = 'SyncRep'
 	AND (a.pid = $1::bigint OR a.backend_xid = (SELECT r.xmax FROM public.idempotency_record r WHERE r.id = $2)))) AS answer

@@ -18,6 +18,8 @@ var statements embed.FS
 // Dialect is PostgreSQL.
 var Dialect = &dialect.Dialect{
 	Name: "postgres", Connections: 2, Text: sqltext.Postgres, Begin: "BEGIN",
+	BeginTest: []string{"BEGIN ISOLATION LEVEL READ COMMITTED", "SET LOCAL statement_timeout = '10s'",
+		"SET CONSTRAINTS ALL IMMEDIATE"},
 	Isolation: sql.LevelReadCommitted, Statements: statements, Finish: finish,
 	Reading: &sql.TxOptions{Isolation: sql.LevelReadCommitted}, // else it could not be told from one of a standby
 	Aborts:  true, Returns: true,
@@ -44,8 +46,11 @@ func FromWriter(question string) string {
 // and a few of a claim return what the server says of itself. Others say nothing of the tables, and belong to a transaction
 // that writes.
 func asks(name dialect.Statement, text string) bool {
-	ofTransaction := []dialect.Statement{"begun", "asBegun", "readSettings", "setSettings", "waitLock", "withoutJIT"}
-	return text != "" && !writes.MatchString(text) && !strings.Contains(text, readOnlySetting) && !slices.Contains(ofTransaction, name)
+	ofTransaction := []dialect.Statement{
+		"begun", "askForCheck", "asBegun", "readSettings", "setSettings", "waitLock", "withoutJIT",
+	}
+	return text != "" && !writes.MatchString(text) && !strings.Contains(text, readOnlySetting) &&
+		!slices.Contains(ofTransaction, name)
 }
 
 var writes = regexp.MustCompile(`\b(INSERT INTO|UPDATE|DELETE FROM)\b`)

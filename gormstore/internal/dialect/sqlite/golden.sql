@@ -5,6 +5,9 @@ INSERT INTO main.idempotency_settlement (record_id, settled_at, settled_by, reas
 	after_fence, after_state, after_status, undone)
 VALUES (?1, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 
+-- name: askForCheck
+;
+
 -- name: beginIntent
 INSERT INTO main.idempotency_intent AS i
 	(intent, idempotency_key, hash_version, command_hash, planned_at, begun_at, begun_by)
@@ -19,6 +22,9 @@ ON CONFLICT (intent) DO UPDATE SET
 		WHEN i.begun_by IS NULL OR i.begun_by = excluded.begun_by THEN excluded.begun_by
 		ELSE '' END
 RETURNING intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL;
+
+-- name: begun
+;
 
 -- name: bury
 UPDATE main.idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false, due_at = r.purge_at
@@ -376,6 +382,9 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE CAST(s.value AS bi
 -- name: raiseKeyFloors
 UPDATE main.idempotency_setting AS s SET value = ?2
 WHERE s.name LIKE ?1 AND CAST(s.value AS bigint) < CAST(?2 AS bigint);
+
+-- name: readGuards
+;
 
 -- name: recordAnswer
 INSERT INTO main.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,

@@ -16,7 +16,7 @@ var statements embed.FS
 
 // Dialect is SQLite. Its pool has a connection that holds the lock on the file.
 var Dialect = &dialect.Dialect{
-	Name: "sqlite", Connections: 3, Text: sqltext.SQLite, Begin: "BEGIN IMMEDIATE",
+	Name: "sqlite", Connections: 3, Text: sqltext.SQLite, Begin: "BEGIN IMMEDIATE", BeginTest: []string{"BEGIN IMMEDIATE"},
 	Isolation: sql.LevelSerializable, Statements: statements, Finish: finish,
 	Reading: &sql.TxOptions{ReadOnly: true}, OneWriter: true,
 	Class: class, OfCommand: ofCommand, OfStatement: ofStatement,

@@ -196,6 +196,10 @@ WHERE r.owner = excluded.owner AND r.state = 3
 -- that it then waits for, or NULL.
 SELECT :mark, :guards(CASE WHEN $4::bigint IS NOT NULL THEN CAST(pg_catalog.pg_advisory_xact_lock($4::bigint) AS text) END);
 
+-- name: askForCheck
+-- Fails where the server cannot look after its client.
+SELECT pg_catalog.set_config('client_connection_check_interval', '500', true);
+
 -- name: readGuards
 -- The guards that the role, or the connection, has itself, in milliseconds; 0: none.
 SELECT coalesce(pg_catalog.max(s.setting) FILTER (WHERE s.name = 'idle_in_transaction_session_timeout'), '0')::bigint,

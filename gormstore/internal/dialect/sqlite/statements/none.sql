@@ -7,3 +7,11 @@
 
 -- name: confirm
 -- There is no standby.
+
+-- name: askForCheck
+-- No process or host could be gone.
+
+-- name: readGuards
+
+-- name: begun
+-- A savepoint is the mark.
