@@ -28,7 +28,7 @@ func (s *Store) Sight(ctx context.Context, c store.Sighting) (seen store.Seen, e
 				break
 			}
 		}
-		if err == nil && !seen.Key && !(c.Tentative && seen.Rekeyed) {
+		if isNew := !seen.Key && (!c.Tentative || !seen.Rekeyed); err == nil && isNew {
 			_, err = s.db.Exec(ctx, q, noteSighting, args...)
 		}
 		return err

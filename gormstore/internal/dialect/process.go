@@ -25,18 +25,19 @@ type Process interface {
 	StillOpen(own *sql.Conn) bool
 }
 
-// Server is the [Process] of a database that is a server: it holds nothing.
-type Server struct{}
+// OfServer is the [Process] of a database that is a server: it holds nothing.
+func OfServer() Process { return server{} }
 
-// Own implements [Process], and so do the others.
-func (Server) Own(*sql.DB) error                  { return nil }
-func (Server) Close() error                       { return nil }
-func (Server) LockWriter(context.Context) error   { return nil }
-func (Server) UnlockWriter()                      {}
-func (Server) Reserve(store.ID, store.Owner) bool { return true }
-func (Server) Unreserve(store.ID, store.Owner)    {}
-func (Server) IsRunning(store.ID) bool            { return false }
-func (Server) StillOpen(*sql.Conn) bool           { return true }
+type server struct{}
+
+func (server) Own(*sql.DB) error                  { return nil }
+func (server) Close() error                       { return nil }
+func (server) LockWriter(context.Context) error   { return nil }
+func (server) UnlockWriter()                      {}
+func (server) Reserve(store.ID, store.Owner) bool { return true }
+func (server) Unreserve(store.ID, store.Owner)    {}
+func (server) IsRunning(store.ID) bool            { return false }
+func (server) StillOpen(*sql.Conn) bool           { return true }
 
 // Discard closes a connection for good instead of giving it back to the pool.
 func Discard(c *sql.Conn) {

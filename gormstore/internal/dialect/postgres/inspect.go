@@ -61,8 +61,8 @@ func server(ctx context.Context, q dialect.Querier) []error {
 			"have seen; set it to on, at least for the database or the role"))
 	}
 	if readOnly {
-		errs = append(errs, dialect.NoWritesError("default_transaction_read_only is on: nothing could be recorded; connect to the "+
-			"primary, or set it to off for the database or the role"))
+		errs = append(errs, dialect.NoWritesError("default_transaction_read_only is on: nothing could be recorded; connect to "+
+			"the primary, or set it to off for the database or the role"))
 	}
 	return errs
 }

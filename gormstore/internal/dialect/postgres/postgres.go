@@ -27,7 +27,7 @@ var Dialect = &dialect.Dialect{
 	TakesWrites: takesWrites, TableColumns: tableColumns, Columns: columns,
 	UniqueIndexes: uniqueIndexes, EarlyTriggers: earlyTriggers, TableIsSQL: true,
 	InSchema: dialect.Quote, FindSchema: findSchema, BeforeMigrating: beforeMigrating, Inspect: inspect,
-	NewProcess: func() dialect.Process { return dialect.Server{} },
+	NewProcess: dialect.OfServer,
 }
 
 func finish(name dialect.Statement, text string) string {
@@ -59,4 +59,5 @@ const readOnlySetting = "pg_catalog.current_setting('transaction_read_only')" //
 
 // takesWrites is judged once, before the first row is read. A standby that is behind answers as well, without the steps, the
 // intent or the marker that the primary has (F-8).
-const takesWrites = "CAST(CASE " + readOnlySetting + " WHEN 'off' THEN 'true' ELSE '" + dialect.NoWrites + "' END AS boolean)"
+const takesWrites = "CAST(CASE " + readOnlySetting + " WHEN 'off' THEN 'true' ELSE '" + dialect.NoWrites +
+	"' END AS boolean)"

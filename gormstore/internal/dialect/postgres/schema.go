@@ -109,7 +109,8 @@ func (all schemas) home() (schema string, err error) {
 
 // beforeMigrating takes a lock, and sets the search path.
 func beforeMigrating(ctx context.Context, q dialect.Querier, schema string) error {
-	if _, err := q.ExecContext(ctx, "SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)", int64(dialect.LockSpace)); err != nil {
+	const lock = "SELECT pg_catalog.pg_advisory_xact_lock($1::bigint)"
+	if _, err := q.ExecContext(ctx, lock, int64(dialect.LockSpace)); err != nil {
 		return fmt.Errorf("wait for the other instances: %w", err)
 	}
 	return into(ctx, q, schema)
