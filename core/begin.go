@@ -122,6 +122,9 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 			}
 			return attempt, nil
 		}
+		if claimed.Record.Ownerless() { // the id is made of the principal and the key, and so proves whose it is
+			m.adopt(r.Context(), adm, claim)
+		}
 		adm.found = claimed.Record.Traceparent
 		problem := m.repeatProblem(r.Context(), adm, &claimed)
 		if problem == nil {

@@ -28,7 +28,7 @@ func LogObserver(log *slog.Logger) Observer {
 			level = slog.LevelWarn
 		case e.Kind == EventUndeclared, e.Kind == EventUnguarded, e.Kind == EventErasing, e.Kind == EventErased,
 			e.Kind == EventAnswerRead, e.Kind == EventSettled, e.Kind == EventSettleRefused,
-			e.Kind == EventRetried, e.Kind == EventGivenUp, e.Kind == EventKeysRefused,
+			e.Kind == EventRetried, e.Kind == EventGivenUp, e.Kind == EventKeysRefused, e.Kind == EventMarked,
 			(e.Kind == EventRolledBack || e.Kind == EventFreed) && e.Err != nil,
 			e.Kind == EventRefused && (e.Code == CodeUnauthenticated || e.Code == CodeForbidden ||
 				e.Code == CodeMisconfigured || e.Code == CodeRouteUndeclared):

@@ -46,6 +46,7 @@ const (
 	EventRetried       EventKind = "retried"      // an operator lets a half-done operation be tried again now: Who, Why
 	EventGivenUp       EventKind = "given_up"     // an operator has parked a half-done operation: Who, Why
 	EventKeysRefused   EventKind = "keys_refused" // keys made before a moment are refused: Until, Count routes, Who, Why
+	EventMarked        EventKind = "marked"       // operations that the database has lost are marked: Count, Who, Why
 	EventUndeclared    EventKind = "undeclared"   // the audit found an unsafe route outside of Config.Owns and the table
 	EventUnguarded     EventKind = "unguarded"    // the audit found a route that is declared as not guarded yet
 
@@ -146,7 +147,7 @@ type Event struct {
 
 	Who string // the operator who has read an answer, has settled or wanted to, or has asked for an erasure
 
-	Why string // of a settlement or an erasure, in the operator's words; the log has it only of erasures and refused keys
+	Why string // of a settlement or an erasure, in the operator's words; the log has it where no operation is named
 
 	Outcome string // of a settlement: "applied" or "not_applied"
 	Digest  string // SHA-256 in hex of the answer's body, where it was settled as applied: by it the same answer is known

@@ -266,7 +266,9 @@ func (m *Module) ServeOwnOperation(r *http.Request, p Principal) *Reply {
 	id := m.cfg.Scoping.RecordID(p, key)
 	ctx, cancel := context.WithTimeout(r.Context(), m.cfg.ClaimTimeout)
 	defer cancel()
-	rec, running, err := m.findOwn(ctx, id, m.viewer(p))
+	viewer := m.viewer(p)
+	viewer.All = true // the id is made of the caller and the key: it is the caller's own, a marked one without a scope, too
+	rec, running, err := m.findOwn(ctx, id, viewer)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return m.refuse(r, NewProblem(CodeNotFound, "there is no operation with this key; a request with it may still be on "+

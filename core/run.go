@@ -180,6 +180,9 @@ func (m *Module) reconcile(ctx context.Context) {
 			if rec.Now.Before(rec.Deadline) {
 				continue // its handler may still be running
 			}
+			if rec.Ownerless() {
+				continue // of which route it is, its first repeat says
+			}
 			if !m.KnowsRoute(rec.Method, rec.Route) {
 				strangers[strangerOf(rec)]++ // its provider may be another service's
 				continue

@@ -57,6 +57,7 @@ func newVersion() (e echotest.Echo) {
 			OperationsHandler: handler(echoidem.OperationsHandler), SettleHandler: handler(echoidem.SettleHandler),
 			EraseHandler: handler(echoidem.EraseHandler),
 			RetryHandler: handler(echoidem.RetryHandler), GiveUpHandler: handler(echoidem.GiveUpHandler), RefuseKeysHandler: handler(echoidem.RefuseKeysHandler),
+			MarkHandler: handler(echoidem.MarkHandler),
 			// Echo's own timeout is a time: the handler begins before or after it, and ends after it in any case.
 			Timeouts: map[string]adaptertest.Timeout{
 				"stock": func(c adaptertest.Context, _ <-chan struct{}, next func() error) error {

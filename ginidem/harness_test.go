@@ -65,9 +65,10 @@ func newAdapter() (a adaptertest.Adapter) {
 		OperationsHandler: guard(ginidem.OperationsHandler), SettleHandler: guard(ginidem.SettleHandler),
 		EraseHandler: guard(ginidem.EraseHandler),
 		RetryHandler: guard(ginidem.RetryHandler), GiveUpHandler: guard(ginidem.GiveUpHandler), RefuseKeysHandler: guard(ginidem.RefuseKeysHandler),
-		Answers: answers,
-		Readers: readers(),
-		Limits:  map[string]adaptertest.Middleware{"answering": gin.HandlerFunc(limit)},
+		MarkHandler: guard(ginidem.MarkHandler),
+		Answers:     answers,
+		Readers:     readers(),
+		Limits:      map[string]adaptertest.Middleware{"answering": gin.HandlerFunc(limit)},
 		Panics: map[string]adaptertest.Panic{
 			"Gin's recovery": {Recovery: recovery, Value: "boom", Status: http.StatusInternalServerError},
 			"Gin's custom recovery": {Recovery: gin.CustomRecoveryWithWriter(nil, func(c *gin.Context, v any) {

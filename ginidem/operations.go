@@ -95,3 +95,14 @@ func RefuseKeysHandler(idem *core.Module) gin.HandlerFunc {
 		send(c, idem.ServeRefuseKeys(c.Request, p))
 	}
 }
+
+// MarkHandler lets supervisors mark operations that a provider knows and the database has lost, after a restore. For its body
+// see core's ServeMark. Mount it as SettleHandler:
+//
+//	r.POST("/operations/marks", ginidem.MarkHandler(idem))
+func MarkHandler(idem *core.Module) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		p, _ := authctx.FromContext(c.Request.Context())
+		send(c, idem.ServeMark(c.Request, p))
+	}
+}

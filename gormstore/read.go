@@ -23,7 +23,11 @@ func (s *Store) Find(ctx context.Context, id store.ID, v store.Viewer) (store.Re
 	if len(v.Realm) == 0 {
 		first, last = last, first // none is in between
 	}
-	return s.findOnPool(ctx, v.Sees, findFor, id[:], v.Scope[:], first, last)
+	scope := v.Scope[:]
+	if v.Scope == (store.Scope{}) {
+		scope = []byte{} // that of a marked record is nobody's
+	}
+	return s.findOnPool(ctx, v.Sees, findFor, id[:], scope, first, last)
 }
 
 // findOnPool reads a record. What is told of an outcome must be on the standby.
@@ -239,6 +243,9 @@ func (s *Store) settlements(ctx context.Context, name txn.Statement, args ...any
 				return err
 			}
 			r.At, r.ID, r.BeforeState = time.UnixMicro(at).UTC(), store.ID(id), store.Unknown // nothing else can be settled
+			if r.Marked() {
+				r.BeforeState = store.Free
+			}
 			all = append(all, r)
 			return nil
 		}, args...)

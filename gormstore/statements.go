@@ -48,6 +48,7 @@ const (
 	lastAnswered     txn.Statement = "lastAnswered"
 	settle           txn.Statement = "settle"
 	appendSettlement txn.Statement = "appendSettlement"
+	adopt            txn.Statement = "adopt"
 	due              txn.Statement = "due"
 	bury             txn.Statement = "bury"
 	drop             txn.Statement = "drop"

@@ -95,3 +95,14 @@ func RefuseKeysHandler(idem *core.Module) http.Handler {
 		send(w, r, idem.ServeRefuseKeys(r, p))
 	})
 }
+
+// MarkHandler lets supervisors mark operations that a provider knows and the database has lost, after a restore. For its body
+// see core's ServeMark. Mount it as SettleHandler:
+//
+//	mux.Handle("POST /operations/marks", httpidem.MarkHandler(idem))
+func MarkHandler(idem *core.Module) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, _ := authctx.FromContext(r.Context())
+		send(w, r, idem.ServeMark(r, p))
+	})
+}

@@ -136,6 +136,7 @@ var named = []struct {
 	{core.EventRetried, "operations were tried again by an operator's word"},
 	{core.EventGivenUp, "operations were given up by an operator"},
 	{core.EventKeysRefused, "times keys made before a moment were refused"},
+	{core.EventMarked, "times operations that the database has lost were marked"},
 	{core.EventResumed, "operations were gone on with in the background"},
 	{core.EventReconciled, "operations were settled by the reconciler"},
 	{core.EventAnswerRead, "answers were read by operators"},

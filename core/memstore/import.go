@@ -23,6 +23,10 @@ func (s *Store) Import(ctx context.Context, records []store.Record) (done store.
 func (s *Store) add(rec store.Record, done *store.Imported) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.addLocked(rec, done)
+}
+
+func (s *Store) addLocked(rec store.Record, done *store.Imported) bool {
 	there := s.records[rec.ID]
 	switch {
 	case s.running[rec.ID] != nil, there != nil && there.Stored == store.Running:

@@ -80,6 +80,15 @@ type Operations interface {
 	// been added.
 	Import(ctx context.Context, records []Record) (Imported, error)
 
+	// Mark adds a [Marking.Record] for each id, as Import does, at the store's clock, and a SettlementRecord to the history for
+	// each that was added or replaced. An id that has a record is left alone, and not counted. If ctx has a transaction of this
+	// store, the marks commit with it. ErrClock if the clock is outside of m.Window.
+	Mark(ctx context.Context, m Marking) (Imported, error)
+
+	// Adopt gives an Ownerless record the principal, the realm and the route of a claim, and says that its key is a timed one if
+	// c.Key.Timed. No other record is changed.
+	Adopt(ctx context.Context, c Claim) error
+
 	// Erase reads about limit records behind after, which is the Next of the page before, or the zero ID. A record of the
 	// scope that is stored as completed becomes a tombstone: only the status of its answer stays, its steps are deleted, and
 	// the tombstone ends when it would have ended without Erase. The steps of a free record are deleted. Records that are
@@ -122,7 +131,7 @@ type Near struct {
 	End         []byte // their last bytes; empty: any
 }
 
-// SettlementRecord is one line of the history of settlements.
+// SettlementRecord is one line of the history of settlements. One of a mark was Free before, and is Unknown after it.
 type SettlementRecord struct {
 	At          time.Time // by the store's clock
 	Who         string
@@ -134,7 +143,7 @@ type SettlementRecord struct {
 	// committed the transaction itself), Unknown if the attempt had ended without proof of what it did.
 	BeforeStored State
 	AfterFence   int64
-	AfterState   State // Completed: settled as applied. Free: as not applied. Running: tried again. Unknown: given up
+	AfterState   State // Completed: settled as applied. Free: as not applied. Running: tried again. Unknown: given up, or marked
 	AfterStatus  int   // of the answer; 0 without one
 }
 
@@ -145,6 +154,9 @@ type SettledOperation struct {
 	Method string // of the record's last attempt, as Route is
 	Route  string
 }
+
+// Marked reports whether the line is that of a mark.
+func (r SettlementRecord) Marked() bool { return r.BeforeStored == Free }
 
 // The limits of references.
 const (

@@ -60,14 +60,14 @@ func (r Realm) Within(prefix []byte) bool { return bytes.HasPrefix(r[:], prefix)
 
 // Viewer is who asks for an operation: its principal, and an operator of its realm, may see it (M-7, S-5).
 type Viewer struct {
-	Scope Scope
+	Scope Scope  // zero: none
 	Realm []byte // the beginning of the realms that an operator may see; empty: none
 	All   bool   // sees every record: the library itself, which decides by what it reads
 }
 
-// Sees reports whether the viewer may see a record.
+// Sees reports whether the viewer may see a record. Nobody is the principal of a marked one: see [Record.Ownerless].
 func (v Viewer) Sees(r Record) bool {
-	return v.All || r.Scope == v.Scope || len(v.Realm) > 0 && r.Realm.Within(v.Realm)
+	return v.All || v.Scope != Scope{} && r.Scope == v.Scope || len(v.Realm) > 0 && r.Realm.Within(v.Realm)
 }
 
 // CommandHash is the hash of a command, and the version of the rules that made it.

@@ -34,6 +34,8 @@ type faulty struct {
 	references                            method[[]store.ID, map[store.ID][]store.Ref]
 	referred                              method[question, []store.ID]
 	imports                               method[[]store.Record, store.Imported]
+	mark                                  method[store.Marking, store.Imported]
+	adopt                                 method[store.Claim, none]
 	erase                                 method[question, store.ErasedPage]
 	keepScoping                           method[question, string]
 	keepAge                               method[question, store.AgeLimit]
@@ -73,7 +75,7 @@ func newFaulty(s *reference) *faulty {
 		reference: s,
 		claim:     s.Claim,
 		list:      s.List, settle: s.Settle, inFlight: s.InFlight, steps: s.Steps, sight: s.Sight,
-		count: s.Count, history: s.History, references: s.References, imports: s.Import,
+		count: s.Count, history: s.History, references: s.References, imports: s.Import, mark: s.Mark, adopt: silent(s.Adopt),
 	}
 	f.begin = func(ctx context.Context, c store.Claim) (begun, error) {
 		tx, got, err := s.begin(ctx, c)
@@ -227,6 +229,12 @@ func (f *faulty) Referred(ctx context.Context, within []byte, value string, limi
 func (f *faulty) Import(ctx context.Context, records []store.Record) (store.Imported, error) {
 	return f.imports(ctx, records)
 }
+
+func (f *faulty) Mark(ctx context.Context, m store.Marking) (store.Imported, error) {
+	return f.mark(ctx, m)
+}
+
+func (f *faulty) Adopt(ctx context.Context, c store.Claim) error { return onlyErr(f.adopt(ctx, c)) }
 
 func (f *faulty) Erase(ctx context.Context, s store.Scope, after store.ID, limit int) (store.ErasedPage, error) {
 	return f.erase(ctx, question{scope: s, after: after, limit: limit})

@@ -37,7 +37,7 @@ var mutants = []struct {
 }{
 	{
 		storetest.Features{}, func(s *faulty) store.Operations { return struct{ store.Operations }{s} },
-		slices.Concat(storeMutants, countMutants, inspectMutants, importMutants),
+		slices.Concat(storeMutants, countMutants, inspectMutants, importMutants, markMutants),
 	},
 	{
 		everything, func(s *faulty) store.Operations { return s },
@@ -646,6 +646,24 @@ var importMutants = []mutant{
 		s.imports.answers(func(records []store.Record, done *store.Imported) { *done = store.Imported{Added: len(records)} })
 	}},
 	{"imports regardless", "Import/Cancelled", func(s *faulty) { s.imports.regardless() }},
+}
+
+var markMutants = []mutant{
+	{"marks over what is there", "Mark/LeavesRecords", func(s *faulty) {
+		s.mark.asks(func(m *store.Marking) {
+			for _, id := range m.IDs {
+				_ = s.reference.End(background, s.there(id).Ticket, store.Ending{State: store.Free})
+			}
+		})
+	}},
+	{"forgets the service of a mark", "Mark/Lost", func(s *faulty) {
+		s.mark.asks(func(m *store.Marking) { m.Realm = store.Realm{} })
+	}},
+	{"adopts no mark", "Mark/Adopted", func(s *faulty) { s.adopt.asks(func(c *store.Claim) { c.ID[31]++ }) }},
+	{"adopts without a realm", "Mark/Adopted", func(s *faulty) { s.adopt.asks(func(c *store.Claim) { c.Realm = store.Realm{} }) }},
+	{"marks by any clock", "Mark/Window", func(s *faulty) {
+		s.mark.asks(func(m *store.Marking) { m.Window = store.Window{} })
+	}},
 }
 
 // everybody returns the scopes of those who have claimed.

@@ -57,6 +57,7 @@ func newVersion() (e echotest.Echo) {
 			OperationsHandler: handler(echoidem.OperationsHandler), SettleHandler: handler(echoidem.SettleHandler),
 			EraseHandler: handler(echoidem.EraseHandler),
 			RetryHandler: handler(echoidem.RetryHandler), GiveUpHandler: handler(echoidem.GiveUpHandler), RefuseKeysHandler: handler(echoidem.RefuseKeysHandler),
+			MarkHandler: handler(echoidem.MarkHandler),
 			Replace: func(c adaptertest.Context, w http.ResponseWriter) {
 				own := c.(echoContext)
 				own.SetResponse(echo.NewResponse(w, own.Logger()))

@@ -95,3 +95,14 @@ func RefuseKeysHandler(idem *core.Module) echo.HandlerFunc {
 		return send(c, idem.ServeRefuseKeys(c.Request(), p))
 	}
 }
+
+// MarkHandler lets supervisors mark operations that a provider knows and the database has lost, after a restore. For its body
+// see core's ServeMark. Mount it as SettleHandler:
+//
+//	e.POST("/operations/marks", echoidem.MarkHandler(idem))
+func MarkHandler(idem *core.Module) echo.HandlerFunc {
+	return func(c *echo.Context) error {
+		p, _ := authctx.FromContext(c.Request().Context())
+		return send(c, idem.ServeMark(c.Request(), p))
+	}
+}

@@ -76,6 +76,7 @@ func router(a *app.App) *echo.Echo {
 	v1.POST("/operations/:id/give-up", echoidem.GiveUpHandler(a.Idem))
 	v1.POST("/erasures", echoidem.EraseHandler(a.Idem))
 	v1.POST("/keys/refusals", echoidem.RefuseKeysHandler(a.Idem))
+	v1.POST("/operations/marks", echoidem.MarkHandler(a.Idem))
 
 	pages := echo.WrapHandler(a.Inspector) // for operators: docs/inspector.md
 	e.GET("/idem/*", pages)

@@ -59,6 +59,7 @@ func api(a *app.App) *gin.Engine {
 	v1.POST("/operations/:id/give-up", ginidem.GiveUpHandler(a.Idem))
 	v1.POST("/erasures", ginidem.EraseHandler(a.Idem))
 	v1.POST("/keys/refusals", ginidem.RefuseKeysHandler(a.Idem))
+	v1.POST("/operations/marks", ginidem.MarkHandler(a.Idem))
 
 	pages := gin.WrapH(a.Inspector)
 	r.GET("/idem/*page", pages)

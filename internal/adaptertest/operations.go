@@ -24,6 +24,7 @@ func operations(t *testing.T, a Adapter) {
 	supervisors := []core.IssuerRole{{Issuer: Issuer, Role: "supervisor"}}
 	idem := NewModule(t, core.Config{Store: store, OperatorRoles: operators, SupervisorRoles: supervisors, Routes: core.Routes{
 		"POST /v1/keys/refusals":      {Recovery: core.Park, Roles: []string{"supervisor"}},
+		"POST /v1/operations/marks":   {Recovery: core.Park, Roles: []string{"supervisor"}},
 		"POST /v1/pay":                {Recovery: core.Park},
 		"POST /v1" + one + "/settle":  {Recovery: core.Park, Roles: []string{"operator"}},
 		"POST /v1/refund":             {Recovery: core.Resume},
@@ -45,6 +46,7 @@ func operations(t *testing.T, a Adapter) {
 	v1.Handle(http.MethodPost, one+"/retry", a.RetryHandler(idem))
 	v1.Handle(http.MethodPost, one+"/give-up", a.GiveUpHandler(idem))
 	v1.Handle(http.MethodPost, "/keys/refusals", a.RefuseKeysHandler(idem))
+	v1.Handle(http.MethodPost, "/operations/marks", a.MarkHandler(idem))
 	require.NoError(t, app.Audit(idem))
 	client := Serve(t, app)
 	operator := Sign(t, ClaimsOf("operator-1", "operator"))
@@ -107,6 +109,15 @@ func operations(t *testing.T, a Adapter) {
 	RequireProblem(t, http.StatusForbidden, "forbidden", client.Do(refusal))
 	refusal.Token = Sign(t, ClaimsOf("supervisor-1", "supervisor"))
 	require.Contains(t, client.RequireReplay(refusal).Body, `key_too_old`)
+
+	lost := core.Scoping{}.RecordID(core.Principal{Issuer: Issuer, Subject: "customer-1"}, "lost-1")
+	mark := Call{Path: "/v1/operations/marks", Key: "mark-1", Token: operator,
+		Body: `{"ids":["` + lost.String() + `"],"reason":"the provider's list"}`}
+	RequireProblem(t, http.StatusForbidden, "forbidden", client.Do(mark))
+	mark.Token = refusal.Token
+	require.JSONEq(t, `{"marked":1,"left":0,"running":0}`, client.RequireReplay(mark).Body)
+	RequireProblem(t, http.StatusConflict, "outcome_unknown", client.Do(Call{Key: "lost-1"}))
+	require.EqualValues(t, 1, runs.Load())
 }
 
 // An operator erases a customer's records: the answer is gone, and the key stays taken.

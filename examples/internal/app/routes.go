@@ -25,6 +25,7 @@ func routes(keys core.KeyFormat) core.Routes {
 		"POST /v1/operations/:id/retry":   {Recovery: core.Rollback, Roles: []string{operator}, KeyFormat: keys},
 		"POST /v1/operations/:id/give-up": {Recovery: core.Rollback, Roles: []string{operator}, KeyFormat: keys},
 		"POST /v1/keys/refusals":          {Recovery: core.Rollback, Roles: []string{operator}, KeyFormat: keys},
+		"POST /v1/operations/marks":       {Recovery: core.Rollback, Roles: []string{operator}, KeyFormat: keys},
 
 		// Steps: rows, a call to a provider that deduplicates by key, and rows again.
 		refunds: {Recovery: core.Resume, Roles: []string{customer, seller}},

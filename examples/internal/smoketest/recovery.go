@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/internal/apptest"
 )
 
@@ -167,4 +168,25 @@ func pushedRefund(a *app) {
 	refused := a.post(operator, "/v1/keys/refusals", "refusal", `{"before":"2026-01-01T00:00:00Z","reason":"a restore"}`)
 	require.Equal(a.t, http.StatusOK, refused.Status, refused.Body)
 	require.Contains(a.t, refused.Body, "key_too_old")
+}
+
+// markedPayment has a payment that a restore has lost and a provider's list names: a supervisor marks it, its repeat does not
+// run, and it is settled.
+//
+// CONTRACT F-4, M-4, X-7
+func markedPayment(a *app) {
+	id := core.Scoping{}.RecordID(core.Principal{Issuer: "https://issuer.example", Subject: customer}, secret+"lost").String()
+	body := `{"ids":["` + id + `"],"reason":"the provider's list of the gap"}`
+	a.checkProblem(a.post(customer, "/v1/operations/marks", "not-mine", body), http.StatusForbidden, "forbidden")
+	marked := a.post(operator, "/v1/operations/marks", "mark", body)
+	require.Equal(a.t, http.StatusOK, marked.Status, marked.Body)
+	require.JSONEq(a.t, `{"marked":1,"left":0,"running":0}`, marked.Body)
+	require.JSONEq(a.t, marked.Body, a.post(operator, "/v1/operations/marks", "mark", body).Body, "its repeat is a replay")
+	require.JSONEq(a.t, `{"marked":0,"left":1,"running":0}`, a.post(operator, "/v1/operations/marks", "mark-again", body).Body)
+	require.Equal(a.t, http.StatusNotFound, a.get(customer, "/v1/operations/"+id).Status, "nobody knows yet whose it is")
+	a.checkProblem(a.post(customer, "/v1/payments", "lost", payment("10.00", "pm_ok")), http.StatusConflict, "outcome_unknown")
+	require.Contains(a.t, a.get(customer, "/v1/operations/"+id).Body, `"state":"unknown"`)
+	a.settle(id, "settle", `{"outcome":"applied","answer":{"status":"captured"},"reason":"the provider has it"}`)
+	require.Contains(a.t, a.post(customer, "/v1/payments", "lost", payment("10.00", "pm_ok")).Body, "captured")
+	require.Empty(a.t, a.ledger("payment"))
 }

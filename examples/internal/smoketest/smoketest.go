@@ -17,7 +17,7 @@ func Commands(t *testing.T, program string) {
 	t.Parallel()
 	for name, run := range map[string]func(a *app){
 		"api": api, "killed payment": killedPayment, "crashed payout": crashedPayout, "abandoned refund": abandonedRefund,
-		"pushed refund": pushedRefund,
+		"pushed refund": pushedRefund, "marked payment": markedPayment,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -58,6 +58,7 @@ func New(newRouter func() Router, methods []string, wildcard string, methodInPat
 		EraseHandler: operation(httpidem.EraseHandler),
 		RetryHandler: operation(httpidem.RetryHandler), GiveUpHandler: operation(httpidem.GiveUpHandler),
 		RefuseKeysHandler: operation(httpidem.RefuseKeysHandler),
+		MarkHandler:       operation(httpidem.MarkHandler),
 		Panics: map[string]adaptertest.Panic{
 			"recovery": {Recovery: recovery, Value: "boom", Status: http.StatusInternalServerError, Body: "recovered\n"},
 			"aborted":  {Recovery: recovery, Value: http.ErrAbortHandler}, // breaks off

@@ -1,5 +1,9 @@
 -- Written by: go test ./gormstore/internal/dialect -update
 
+-- name: adopt
+UPDATE main.idempotency_record AS r SET scope = ?3, realm = ?4, method = ?5, route = ?6, timed = r.timed OR ?7
+WHERE r.id = ?1 AND r.scope = ?2 AND r.hash_version = 0 AND true;
+
 -- name: appendSettlement
 INSERT INTO main.idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence, before_state,
 	after_fence, after_state, after_status, undone)

@@ -125,6 +125,12 @@ INSERT INTO :"schema".idempotency_settlement (record_id, settled_at, settled_by,
 	after_fence, after_state, after_status, undone)
 VALUES ($1, :now, $2, $3, $4, $5, $6, $7, $8, $9);
 
+-- name: adopt
+-- Gives the marked record $1, whose principal is still $2 (nobody), its principal $3, realm $4, method $5 and route $6. $7 says
+-- whether its key is a timed one.
+UPDATE :"schema".idempotency_record AS r SET scope = $3, realm = $4, method = $5, route = $6, timed = r.timed OR $7::boolean
+WHERE r.id = $1 AND r.scope = $2 AND r.hash_version = 0 AND :durably;
+
 -- name: history
 SELECT s.settled_at, s.settled_by, s.reason, s.undone, s.before_fence, s.before_state, s.after_fence, s.after_state,
 	s.after_status, s.record_id, '', ''
