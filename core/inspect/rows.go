@@ -54,8 +54,11 @@ func (v *visit) rowsOf(records []store.Record) (rows []row) {
 	return rows
 }
 
-// callers is the link to what of a record's caller needs somebody.
+// callers is the link to what of a record's caller needs somebody, or to all where it is not known.
 func (v *visit) callers(rec store.Record) string {
+	if rec.Ownerless() {
+		return v.Prefix + "operations"
+	}
 	return v.Prefix + "operations?" + url.Values{"caller": {hex.EncodeToString(rec.Scope[:])}}.Encode()
 }
 

@@ -48,6 +48,9 @@ func settledMark(s store.SettlementRecord) mark {
 	case store.Running:
 		return mark{"running", "tried again"}
 	case store.Unknown:
+		if s.Marked() {
+			return mark{"unknown", "marked"}
+		}
 		return mark{"unknown", "given up"}
 	}
 	return mark{"completed", "applied"}

@@ -34,14 +34,18 @@ func timeline(life core.Life) []moment {
 	var earlier, settled, pushed []store.SettlementRecord
 	last := rec.Fence // of the last attempt
 	for _, s := range life.History {
-		switch s.AfterFence {
-		case s.BeforeFence: // an intervention
+		switch {
+		case s.AfterFence == s.BeforeFence: // an intervention
 			pushed = append(pushed, s)
-		case rec.Fence:
+		case s.AfterFence == rec.Fence && !s.Marked():
 			settled, last = append(settled, s), s.BeforeFence
 		default:
 			earlier = append(earlier, s)
 		}
+	}
+	var mark []store.SettlementRecord // of this life
+	if n := len(earlier); n > 0 && earlier[n-1].Marked() && earlier[n-1].AfterFence == last {
+		earlier, mark = earlier[:n-1], earlier[n-1:]
 	}
 	first := max(1, last-int64(max(1, rec.Attempts))+1)
 
@@ -50,6 +54,12 @@ func timeline(life core.Life) []moment {
 		m := settlementMoment(s)
 		m.Lines = append(m.Lines, "That was an earlier operation with the same key.")
 		moments = append(moments, m)
+	}
+	if mark != nil { // when it ran, and how it ended, nobody knows
+		for _, s := range slices.Concat(mark, settled) {
+			moments = append(moments, settlementMoment(s))
+		}
+		return append(moments, retentionMoments(rec)...)
 	}
 	claimed := moment{At: rec.CreatedAt, Title: "Claimed", Lines: []string{
 		fmt.Sprintf("The first attempt began, with fence %d.", first)}}
@@ -183,6 +193,9 @@ func settlementMoment(s store.SettlementRecord) moment {
 		m.Title, m.Class, end = "Tried again by an operator's word", "done", "Its pause was over."
 	case store.Unknown:
 		m.Title, m.Class, end = "Given up by an operator", "bad", "It can be settled."
+		if s.Marked() {
+			m.Title, end = "Marked", "A provider knows it, and the database had lost it: it is unknown, and can be settled."
+		}
 	}
 	if s.Undone != "" {
 		m.Quotes = append(m.Quotes, quote{"Undone", s.Undone})

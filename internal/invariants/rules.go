@@ -146,7 +146,8 @@ var contract = []chapter{
 		{id: "F-1", says: "Store away before the claim: 503, the handler does not run; no fail-open switch."},
 		{id: "F-2", says: "Nothing is lost or doubled by a durable primary; a server that is not durable is refused."},
 		{id: "F-3", says: "A connection that passes nothing holds its place for a bounded time."},
-		{id: "F-4", says: "An import never leaves a key free that the old system holds, nor is done beside an attempt of one."},
+		{id: "F-4", says: "An import never leaves a key free that the old system holds, nor is done beside an attempt of one; " +
+			"what a provider knows and the database has lost can be marked as unknown."},
 		{id: "F-5", says: "Inbox, journal and steps need the same durability as records, and the rights they use."},
 		{id: "F-6", says: "Statements name their schema, found once; records in another schema are refused until one is named."},
 		{id: "F-7", says: "A store knows how many connections it may use."},
