@@ -18,10 +18,10 @@ const maxMarked = 500
 // It takes the keys of operations that a provider's list names, by the id that the handlers send to it as metadata (see
 // [Operation]). Each becomes unknown: its repeats do not run, and it has to be settled. Nobody knows its principal and its
 // command; its first repeat says whose it is and of which route, and no command is compared. No sweep takes it, and
-// Config.Reconcile is not asked for it before that repeat. An id that has a record is left alone, and not counted in the result.
-// who and why are kept in the history of each. In a Rollback attempt on the same store it commits with the attempt.
+// Config.Reconcile is not asked for it before that repeat. An id that has a record is left alone, and not counted. who and why
+// are kept in the history of each. In a Rollback attempt on the same store it commits with the attempt.
 //
-// Errors: who or why is missing; [ErrClock]. Any other error means that the store did not answer, or is full: repeat the call.
+// Errors: who or why is missing; [ErrClock]. Any other error means that the store did not answer, or is full: repeat it.
 func (m *Module) Mark(ctx context.Context, ids []ID, who, why string) (store.Imported, error) {
 	if strings.TrimSpace(who) == "" || strings.TrimSpace(why) == "" || !isText(who) || !isText(why) {
 		return store.Imported{}, errors.New("idem: Mark: who and why are required, as text without NUL")
@@ -44,7 +44,7 @@ type markedView struct {
 	Running int `json:"running"`
 }
 
-// ServeMark is [Module.Mark] as a command of supervisors. The JSON body is {"ids": [...], "reason": ...}, at most 500 of them.
+// ServeMark is [Module.Mark] as a command of supervisors. The JSON body is {"ids": [...], "reason": ...}, at most 500 ids.
 // The answer is {"marked", "left", "running"}: those that have a record are left alone, and so are those whose attempt has not
 // ended. Mount it on a guarded route that takes no timed keys, with the recovery Rollback: then the marks commit with the answer.
 //

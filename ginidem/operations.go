@@ -96,8 +96,8 @@ func RefuseKeysHandler(idem *core.Module) gin.HandlerFunc {
 	}
 }
 
-// MarkHandler lets supervisors mark operations that a provider knows and the database has lost, after a restore. For its body
-// see core's ServeMark. Mount it as SettleHandler:
+// MarkHandler lets supervisors mark operations that a provider knows and the database has lost, after a restore. For its
+// body see core's ServeMark. Mount it as SettleHandler:
 //
 //	r.POST("/operations/marks", ginidem.MarkHandler(idem))
 func MarkHandler(idem *core.Module) gin.HandlerFunc {

@@ -96,8 +96,8 @@ func RefuseKeysHandler(idem *core.Module) http.Handler {
 	})
 }
 
-// MarkHandler lets supervisors mark operations that a provider knows and the database has lost, after a restore. For its body
-// see core's ServeMark. Mount it as SettleHandler:
+// MarkHandler lets supervisors mark operations that a provider knows and the database has lost, after a restore. For its
+// body see core's ServeMark. Mount it as SettleHandler:
 //
 //	mux.Handle("POST /operations/marks", httpidem.MarkHandler(idem))
 func MarkHandler(idem *core.Module) http.Handler {

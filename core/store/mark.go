@@ -26,6 +26,4 @@ func (m Marking) Record(id ID, now time.Time) Record {
 
 // Ownerless reports whether a record was marked, and had no repeat yet: see Operations.Adopt. It is false of a record that a
 // store has returned in part (see Claim.Lean).
-func (r *Record) Ownerless() bool {
-	return r.Hash.Version == UnknownHash && r.Scope == Scope{} && !r.CreatedAt.IsZero()
-}
+func (r *Record) Ownerless() bool { return r.Route == MarkedRoute && r.Scope == Scope{} }

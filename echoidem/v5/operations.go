@@ -96,8 +96,8 @@ func RefuseKeysHandler(idem *core.Module) echo.HandlerFunc {
 	}
 }
 
-// MarkHandler lets supervisors mark operations that a provider knows and the database has lost, after a restore. For its body
-// see core's ServeMark. Mount it as SettleHandler:
+// MarkHandler lets supervisors mark operations that a provider knows and the database has lost, after a restore. For its
+// body see core's ServeMark. Mount it as SettleHandler:
 //
 //	e.POST("/operations/marks", echoidem.MarkHandler(idem))
 func MarkHandler(idem *core.Module) echo.HandlerFunc {
