@@ -18,8 +18,8 @@ const maxMarked = 500
 // It takes the keys of operations that a provider's list names, by the id that the handlers send to it as metadata (see
 // [Operation]). Each becomes unknown: its repeats do not run, and it has to be settled. Nobody knows its principal and its
 // command; its first repeat says whose it is and of which route, and no command is compared. No sweep takes it, and
-// Config.Reconcile is not asked for it before that repeat. An id that has a record is left alone, and not counted. who and why
-// are kept in the history of each. In a Rollback attempt on the same store it commits with the attempt.
+// Config.Reconcile is not asked for it before that repeat. An id that has a record is left alone, and not counted. who and
+// why are kept in the history of each. In a Rollback attempt on the same store it commits with the attempt.
 //
 // Errors: who or why is missing; [ErrClock]. Any other error means that the store did not answer, or is full: repeat it.
 func (m *Module) Mark(ctx context.Context, ids []ID, who, why string) (store.Imported, error) {
@@ -45,8 +45,9 @@ type markedView struct {
 }
 
 // ServeMark is [Module.Mark] as a command of supervisors. The JSON body is {"ids": [...], "reason": ...}, at most 500 ids.
-// The answer is {"marked", "left", "running"}: those that have a record are left alone, and so are those whose attempt has not
-// ended. Mount it on a guarded route that takes no timed keys, with the recovery Rollback: then the marks commit with the answer.
+// The answer is {"marked", "left", "running"}: those that have a record are left alone, and so are those whose attempt has
+// not ended. Mount it on a guarded route that takes no timed keys, with the recovery Rollback: then the marks commit with
+// the answer.
 //
 // Refusals: 400 for any other body; 401; 403; 503 if the store does not answer, or the clocks are too far apart.
 func (m *Module) ServeMark(r *http.Request, p Principal) *Reply {
@@ -69,7 +70,8 @@ func (m *Module) ServeMark(r *http.Request, p Principal) *Reply {
 		Reason string `json:"reason"`
 	}
 	err = unmarshalStrict(body, &req)
-	if err != nil || len(req.IDs) == 0 || len(req.IDs) > maxMarked || strings.TrimSpace(req.Reason) == "" || !isText(req.Reason) {
+	if err != nil || len(req.IDs) == 0 || len(req.IDs) > maxMarked || strings.TrimSpace(req.Reason) == "" ||
+		!isText(req.Reason) {
 		return refuse(NewProblem(CodeBadRequest, fmt.Sprintf("want a JSON object with ids, 1 to %d operation ids of 64 hex "+
 			"digits, and reason, for the history", maxMarked)+at(err)))
 	}

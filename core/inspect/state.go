@@ -45,8 +45,8 @@ func meaning(rec store.Record, o core.Outlook) string {
 		return "Its handler ended the transaction itself, so nobody knows which of its rows have stayed. It is never run again " +
 			"by itself. Look into the database, and settle it."
 	case rec.State() == store.Unknown && rec.Ownerless():
-		return "A provider knows it, and the database has lost it. Whose it is and of which route, its first repeat will say: it " +
-			"is told that the outcome is unknown, and runs nothing. Find out at the provider, and settle it."
+		return "A provider knows it, and the database has lost it. Whose it is and of which route, its first repeat will say: " +
+			"it is told that the outcome is unknown, and runs nothing. Find out at the provider, and settle it."
 	case rec.State() == store.Unknown:
 		return "Nobody knows whether it took effect. It is never run again by itself, and its client is told that the outcome " +
 			"is unknown. Find out at the provider, and settle it."

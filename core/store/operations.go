@@ -85,8 +85,8 @@ type Operations interface {
 	// store, the marks commit with it. ErrClock if the clock is outside of m.Window.
 	Mark(ctx context.Context, m Marking) (Imported, error)
 
-	// Adopt gives an Ownerless record the principal, the realm and the route of a claim, and says that its key is a timed one if
-	// c.Key.Timed. No other record is changed.
+	// Adopt gives an Ownerless record the principal, the realm and the route of a claim, and says that its key is a timed one
+	// if c.Key.Timed. No other record is changed.
 	Adopt(ctx context.Context, c Claim) error
 
 	// Erase reads about limit records behind after, which is the Next of the page before, or the zero ID. A record of the
@@ -143,7 +143,7 @@ type SettlementRecord struct {
 	// committed the transaction itself), Unknown if the attempt had ended without proof of what it did.
 	BeforeStored State
 	AfterFence   int64
-	AfterState   State // Completed: settled as applied. Free: as not applied. Running: tried again. Unknown: given up, or marked
+	AfterState   State // Completed: settled as applied. Free: as not applied. Running: tried again. Unknown: given up, marked
 	AfterStatus  int   // of the answer; 0 without one
 }
 

@@ -106,7 +106,8 @@ func markAdopted(t *testing.T, s *fixture) {
 	require.NoError(t, s.Store.Adopt(s.ctx, other))
 	rec := s.find(t, c.ID)
 	require.False(t, rec.Ownerless())
-	require.Equal(t, []any{c.Scope, c.Realm, c.Method, c.Route, true}, []any{rec.Scope, rec.Realm, rec.Method, rec.Route, rec.Timed})
+	require.Equal(t, []any{c.Scope, c.Realm, c.Method, c.Route, true},
+		[]any{rec.Scope, rec.Realm, rec.Method, rec.Route, rec.Timed})
 	require.Equal(t, store.Unknown, rec.State())
 	n, err := s.Store.CountOpen(s.ctx, c.Scope, 1000)
 	require.NoError(t, err)

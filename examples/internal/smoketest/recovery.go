@@ -170,8 +170,8 @@ func pushedRefund(a *app) {
 	require.Contains(a.t, refused.Body, "key_too_old")
 }
 
-// markedPayment has a payment that a restore has lost and a provider's list names: a supervisor marks it, its repeat does not
-// run, and it is settled.
+// markedPayment has a payment that a restore has lost and a provider's list names: a supervisor marks it, its repeat does
+// not run, and it is settled.
 //
 // CONTRACT F-4, M-4, X-7
 func markedPayment(a *app) {
