@@ -101,7 +101,7 @@ type stretchWork = func(ctx context.Context) (stretch, error)
 func (m *Module) eraseAll(ctx context.Context, scope store.Scope,
 	each func(context.Context, int, stretchWork) (stretch, error),
 ) (erased Erased, err error) {
-	walk := erasureWalk{store: m.operations, scope: scope, batch: 100}
+	walk := erasureWalk{store: m.operations, scope: scope, batch: pace{size: 100}}
 	after := ID{}
 	for n := 1; ; n++ {
 		part, err := each(ctx, n, func(ctx context.Context) (stretch, error) { return walk.stretch(ctx, after) })
@@ -124,7 +124,7 @@ func (m *Module) eraseAll(ctx context.Context, scope store.Scope,
 type erasureWalk struct {
 	store  store.Operations
 	scope  store.Scope
-	batch  int   // how many records the next batch reads; most of them belong to other principals
+	batch  pace  // of the records that are read; most of them belong to other principals
 	failed error // what has ended a stretch that had erased something before
 }
 
@@ -134,7 +134,7 @@ func (w *erasureWalk) stretch(ctx context.Context, after ID) (part stretch, err 
 	part.Next = after
 	for begun := time.Now(); ; {
 		batchBegun := time.Now()
-		page, err := w.store.Erase(ctx, w.scope, part.Next, min(w.batch, maxStretchOpen-len(part.Open)))
+		page, err := w.store.Erase(ctx, w.scope, part.Next, min(w.batch.size, maxStretchOpen-len(part.Open)))
 		if err != nil {
 			return part, w.broke(err, part.Next != after)
 		}
@@ -143,7 +143,7 @@ func (w *erasureWalk) stretch(ctx context.Context, after ID) (part stretch, err 
 			return part, nil
 		}
 		took := time.Since(batchBegun)
-		w.batch = nextBatch(w.batch, took, maxStretchOpen)
+		w.batch.next(took, maxStretchOpen)
 		rest(ctx, took)
 		if time.Since(begun) > stretchFor || len(part.Open) > maxStretchOpen/2 {
 			return part, nil

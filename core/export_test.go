@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 )
 
 // Defaults and bounds that tests compare with.
@@ -65,8 +66,11 @@ func WaitedFor(ctx context.Context) (names []string) {
 	return names
 }
 
-// NextBatch is how large the next batch of a sweep is.
-var NextBatch = nextBatch
+// NewPace returns how many records the next batch may touch. after, called with how long that batch took, returns the next.
+func NewPace(size, most int) (after func(took time.Duration) int) {
+	p := pace{size: size}
+	return func(took time.Duration) int { p.next(took, most); return p.size }
+}
 
 // Codes returns every code in the table.
 func Codes() []Code { return slices.Collect(maps.Keys(problemKinds)) }

@@ -60,10 +60,10 @@ const sweepFor = 10 * time.Millisecond
 // backlog takes longer, but requests have the store to themselves for three quarters of the time. It reports only the first
 // error, and continues while its batches are full: the error may concern another part of the sweep.
 func (m *Module) sweep(ctx context.Context) {
-	batch := min(m.cfg.SweepBatch, 100)
+	batch := pace{size: min(m.cfg.SweepBatch, 100)}
 	for told := false; ctx.Err() == nil; {
 		begun := time.Now()
-		swept, err := m.cfg.Store.Sweep(ctx, batch, m.window())
+		swept, err := m.cfg.Store.Sweep(ctx, batch.size, m.window())
 		switch {
 		case errors.Is(err, ErrClock):
 			m.tellClock(ctx, err)
@@ -75,23 +75,36 @@ func (m *Module) sweep(ctx context.Context) {
 		if n := swept.Tombstones + swept.Dropped + swept.Sightings + swept.Messages; n > 0 {
 			m.observe(ctx, Event{Kind: EventSwept, Count: n})
 		}
-		if max(swept.Tombstones+swept.Dropped, swept.Sightings, swept.Messages) < batch {
+		if max(swept.Tombstones+swept.Dropped, swept.Sightings, swept.Messages) < batch.size {
 			if err == nil && !told {
 				m.observe(ctx, Event{Kind: EventCaughtUp})
 			}
 			return
 		}
 		took := time.Since(begun)
-		batch = nextBatch(batch, took, m.cfg.SweepBatch)
+		batch.next(took, m.cfg.SweepBatch)
 		rest(ctx, 3*took)
 	}
 }
 
-// nextBatch is the size of the next batch, after one of the size batch that took so long. It is between half and twice
-// that size, at least ten, and at most most.
-func nextBatch(batch int, took time.Duration, most int) int {
-	next := int(time.Duration(batch) * sweepFor / max(took, sweepFor/2))
-	return min(max(next, batch/2, 10), most)
+// pace is how many records the next batch of a long work may touch.
+type pace struct {
+	size int
+
+	before int // the size of the batch before, and how long that took
+	took   time.Duration
+}
+
+// next sets the size behind a batch that took so long: between half of its size and twice, at least ten, and at most most.
+// Where the batch before was larger and took hardly longer, it is not the records that take the time, and it goes back to
+// that size: hardly is less than half of what the records would account for.
+func (p *pace) next(took time.Duration, most int) {
+	size, fallen := p.size, p.took*time.Duration(p.before+p.size)/time.Duration(2*max(p.before, 1))
+	p.size = min(max(int(time.Duration(size)*sweepFor/max(took, sweepFor/2)), size/2, 10), most)
+	if 2*p.before >= 3*size && took > max(fallen, sweepFor) {
+		p.size = p.before
+	}
+	p.before, p.took = size, took
 }
 
 // rest waits for d, or until ctx ends.

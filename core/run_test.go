@@ -166,22 +166,29 @@ func TestRunSweeps(t *testing.T) {
 		require.Equal(t, began, time.Now(), "Run ends also while it rests")
 	})
 	t.Run("batches follow the store", func(t *testing.T) {
+		const us, ms = time.Microsecond, time.Millisecond
 		for _, tt := range []struct {
-			each time.Duration // what the store needs for a record
-			want int
+			all, each time.Duration // what the store needs for a batch, and for each record of it
+			least     int           // of the batches at the end
+			most      int
 		}{
-			{10 * time.Microsecond, 500}, {50 * time.Microsecond, 200}, {time.Millisecond, 10}, {time.Second, 10},
+			{0, 10 * us, 500, 500}, {0, 50 * us, 200, 200}, {0, ms, 10, 10}, {0, time.Second, 10, 10},
+			{5 * ms, 50 * us, 95, 105}, {50 * ms, ms, 12, 25},
+			// Smaller batches take as long: with 10 records each, a backlog would take ten times as long.
+			{100 * ms, 10 * us, 50, 100}, {30 * ms, 100 * us, 50, 100}, {time.Second, 0, 50, 100},
 		} {
-			batch := 100
-			for range 10 {
-				next := core.NextBatch(batch, time.Duration(batch)*tt.each, 500)
-				require.LessOrEqual(t, next, 2*batch)
-				require.GreaterOrEqual(t, next, min(10, batch/2))
-				batch = next
+			size, after := 100, core.NewPace(100, 500)
+			for i := range 50 {
+				next := after(tt.all + time.Duration(size)*tt.each)
+				require.LessOrEqual(t, next, 2*size+1)
+				require.GreaterOrEqual(t, next, min(10, size/2))
+				if size = next; i > 10 {
+					require.GreaterOrEqual(t, size, tt.least, "%s for a batch, %s for each record", tt.all, tt.each)
+					require.LessOrEqual(t, size, tt.most, "%s for a batch, %s for each record", tt.all, tt.each)
+				}
 			}
-			require.Equal(t, tt.want, batch, "%s for each record", tt.each)
 		}
-		require.Equal(t, 2, core.NextBatch(2, time.Hour, 2))
+		require.Equal(t, 2, core.NewPace(2, 2)(time.Hour))
 	})
 	inBubble(t, "Run survives errors", func(t *testing.T) {
 		st := newFaultStore(memstore.New()).on("sweep", away)

@@ -19,6 +19,8 @@ type Store struct {
 	seen      seen         // PostgreSQL only
 	answers   txn.Repeated // those of Park and Resume
 	validated txn.Validated
+
+	due, oldSightings, oldMessages txn.Place // of Sweep
 }
 
 var (

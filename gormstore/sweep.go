@@ -23,31 +23,17 @@ func (s *Store) sweepAll(ctx context.Context, limit int, w store.Window) (store.
 	if err != nil {
 		return store.Swept{}, err
 	}
-	if swept.Sightings, err = s.forget(ctx, forgetSightings, limit, w); err != nil {
+	if swept.Sightings, err = s.db.Forget(ctx, &s.oldSightings, forgetSightings, limit, w); err != nil {
 		return swept, err
 	}
 	swept.Messages, err = s.forgetMessages(ctx, limit, w)
 	return swept, err
 }
 
-// forget runs a statement of Sweep that only deletes, and returns how many rows.
-func (s *Store) forget(ctx context.Context, name txn.Statement, limit int, w store.Window) (n int, err error) {
-	err = s.db.InTx(ctx, func(q txn.Querier) error {
-		forgotten, err := s.db.Exec(ctx, q, name, limit, txn.Micros(w.From), txn.Latest(w))
-		n = int(forgotten)
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
-}
-
 // sweep looks at up to limit records that are due: it finds them first, and changes them by their ids.
 func (s *Store) sweep(ctx context.Context, limit int, w store.Window) (swept store.Swept, err error) {
-	err = s.db.InTx(ctx, func(q txn.Querier) error {
-		swept = store.Swept{}
-		due, err := s.due(ctx, q, limit, w)
+	_, err = s.db.Sweep(ctx, &s.due, limit, func(q txn.Querier, from int64, saw func(at int64)) error {
+		due, err := s.findDue(ctx, q, saw, limit, txn.Micros(w.From), txn.Latest(w), from)
 		if err != nil {
 			return err
 		}
@@ -69,7 +55,7 @@ func (s *Store) sweep(ctx context.Context, limit int, w store.Window) (swept sto
 				return err
 			}
 		}
-		swept.Tombstones, swept.Dropped = len(due.tombstones), len(due.dropped)
+		swept = store.Swept{Tombstones: len(due.tombstones), Dropped: len(due.dropped)}
 		return s.raiseFloors(ctx, q, due.floors)
 	})
 	if err != nil {
@@ -85,14 +71,16 @@ type dueRecords struct {
 	floors                     floors     // of timed keys, which have to rise
 }
 
-func (s *Store) due(ctx context.Context, q txn.Querier, limit int, w store.Window) (found dueRecords, err error) {
+func (s *Store) findDue(ctx context.Context, q txn.Querier, saw func(at int64), args ...any) (found dueRecords, err error) {
 	err = s.db.Each(ctx, q, due, func(scan func(...any) error) error {
 		var became, route string
 		var raw, realm []byte
 		var stepped txn.Flag
-		if err := scan(&became, &raw, &stepped, &realm, &route); err != nil {
+		var at int64
+		if err := scan(&became, &raw, &stepped, &realm, &route, &at); err != nil {
 			return err
 		}
+		saw(at)
 		id := store.ID(raw)
 		switch became {
 		case "tombstone":
@@ -110,6 +98,6 @@ func (s *Store) due(ctx context.Context, q txn.Querier, limit int, w store.Windo
 			found.floors.add(raw, realm, route)
 		}
 		return nil
-	}, limit, txn.Micros(w.From), txn.Latest(w))
+	}, args...)
 	return found, err
 }

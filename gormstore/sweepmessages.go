@@ -14,9 +14,9 @@ import (
 
 // forgetMessages deletes at most limit markers whose time is over, and raises the floors that remember them.
 func (s *Store) forgetMessages(ctx context.Context, limit int, w store.Window) (n int, err error) {
-	err = s.db.InTx(ctx, func(q txn.Querier) error {
-		var floors map[stream]int64
-		if n, floors, err = s.removeMessages(ctx, q, limit, w); err != nil {
+	return s.db.Sweep(ctx, &s.oldMessages, limit, func(q txn.Querier, from int64, saw func(at int64)) error {
+		floors, err := s.removeMessages(ctx, q, saw, limit, txn.Micros(w.From), txn.Latest(w), from)
+		if err != nil {
 			return err
 		}
 		for _, f := range slices.SortedFunc(maps.Keys(floors), stream.compare) { // sorted, so that two sweeps do not deadlock
@@ -26,10 +26,6 @@ func (s *Store) forgetMessages(ctx context.Context, limit int, w store.Window) (
 		}
 		return nil
 	})
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
 }
 
 // stream is a source and the group that processes its messages.
@@ -39,23 +35,23 @@ func (f stream) compare(other stream) int {
 	return cmp.Or(cmp.Compare(f.group, other.group), cmp.Compare(f.source, other.source))
 }
 
-// removeMessages returns how many markers it has deleted, and for each stream when the latest of their messages was
-// published.
-func (s *Store) removeMessages(ctx context.Context, q txn.Querier, limit int, w store.Window) (
-	n int, floors map[stream]int64, err error,
+// removeMessages deletes markers, and returns for each stream when the latest of their messages was published.
+func (s *Store) removeMessages(ctx context.Context, q txn.Querier, saw func(at int64), args ...any) (
+	floors map[stream]int64, err error,
 ) {
 	floors = make(map[stream]int64)
 	err = s.db.Each(ctx, q, forgetMessages, func(scan func(...any) error) error {
 		var f stream
+		var expired int64
 		var published pgtype.Int8
-		if err := scan(&f.group, &f.source, &published); err != nil {
+		if err := scan(&expired, &f.group, &f.source, &published); err != nil {
 			return err
 		}
-		n++
+		saw(expired)
 		if at, known := floors[f]; published.Valid && (!known || at < published.Int64) {
 			floors[f] = published.Int64
 		}
 		return nil
-	}, limit, txn.Micros(w.From), txn.Latest(w))
-	return n, floors, err
+	}, args...)
+	return floors, err
 }

@@ -39,6 +39,7 @@ type Journal struct {
 	database atomic.Pointer[string]
 
 	validated txn.Validated
+	ended     txn.Place // of Sweep
 }
 
 var _ intents.Journal = (*Journal)(nil)
@@ -197,14 +198,10 @@ func (j *Journal) Sweep(ctx context.Context, keep time.Duration, limit int) (n i
 		return 0, fmt.Errorf("idem: journal: Sweep: keep is %v; use at least %v", keep, MinKeep)
 	}
 	w := j.window()
-	err = j.db.InTx(ctx, func(q txn.Querier) error {
-		if _, err := j.db.ClockWithin(ctx, q, w); err != nil {
-			return err
-		}
-		removed, err := j.db.Exec(ctx, q, forgetIntents, limit, txn.Micros(w.From), txn.Latest(w), keep.Microseconds())
-		n = int(removed)
-		return err
-	})
+	if _, err := j.db.ClockWithin(ctx, j.db.Pool, w); err != nil {
+		return 0, explained(err)
+	}
+	n, err = j.db.Forget(ctx, &j.ended, forgetIntents, limit, w, keep.Microseconds())
 	if err != nil {
 		return 0, explained(err)
 	}

@@ -160,9 +160,10 @@ SELECT CASE
 	WHEN r.state IN (2, 4, 5) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) THEN 'dropped'
 	WHEN r.state = 2 AND r.expires_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) THEN 'tombstone'
 	ELSE '' END, r.id, r.recovery = 2, CASE WHEN r.timed AND r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) THEN r.realm END,
-	r.method || ' ' || r.route
+	r.method || ' ' || r.route, r.due_at
 FROM public.idempotency_record r
-WHERE r.due_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $2::bigint AND $3::bigint ORDER BY r.due_at LIMIT $1 FOR UPDATE SKIP LOCKED;
+WHERE r.due_at >= $4::bigint AND r.due_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $2::bigint AND $3::bigint
+ORDER BY r.due_at LIMIT $1 FOR UPDATE SKIP LOCKED;
 
 -- name: endIntent
 UPDATE public.idempotency_intent AS i SET ended_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), i.planned_at, coalesce(i.begun_at, 0))
@@ -213,17 +214,18 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 -- name: forgetIntents
 DELETE FROM public.idempotency_intent AS i WHERE i.intent IN (
 	SELECT e.intent FROM public.idempotency_intent e
-	WHERE e.ended_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) - $4::bigint AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $2::bigint AND $3::bigint
+	WHERE e.ended_at >= $4::bigint AND e.ended_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) - $5::bigint AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $2::bigint AND $3::bigint
 	ORDER BY e.ended_at LIMIT $1 FOR UPDATE SKIP LOCKED
-);
+)
+RETURNING ended_at;
 
 -- name: forgetMessages
 DELETE FROM public.processed_message AS m WHERE (m.consumer_group, m.source, m.message_id) IN (
 	SELECT e.consumer_group, e.source, e.message_id FROM public.processed_message e
-	WHERE e.expires_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $2::bigint AND $3::bigint
+	WHERE e.expires_at >= $4::bigint AND e.expires_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $2::bigint AND $3::bigint
 	ORDER BY e.expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
 )
-RETURNING consumer_group, source, published_at;
+RETURNING expires_at, consumer_group, source, published_at;
 
 -- name: forgetOlder
 DELETE FROM public.idempotency_step AS s WHERE s.record_id = $1 AND s.fence < $2;
@@ -231,9 +233,10 @@ DELETE FROM public.idempotency_step AS s WHERE s.record_id = $1 AND s.fence < $2
 -- name: forgetSightings
 DELETE FROM public.idempotency_sighting AS s WHERE s.id IN (
 	SELECT e.id FROM public.idempotency_sighting e
-	WHERE e.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $2::bigint AND $3::bigint
+	WHERE e.purge_at >= $4::bigint AND e.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $2::bigint AND $3::bigint
 	ORDER BY e.purge_at LIMIT $1 FOR UPDATE SKIP LOCKED
-);
+)
+RETURNING purge_at;
 
 -- name: forgetSteps
 DELETE FROM public.idempotency_step AS s WHERE s.record_id = $1 AND EXISTS (

@@ -101,9 +101,10 @@ SELECT CASE
 	WHEN r.state IN (2, 4, 5) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 THEN 'dropped'
 	WHEN r.state = 2 AND r.expires_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 THEN 'tombstone'
 	ELSE '' END, r.id, r.recovery = 2, CASE WHEN r.timed AND r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 THEN r.realm END,
-	r.method || ' ' || r.route
+	r.method || ' ' || r.route, r.due_at
 FROM main.idempotency_record r
-WHERE r.due_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?2 AND ?3 ORDER BY r.due_at LIMIT ?1 ;
+WHERE r.due_at >= ?4 AND r.due_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?2 AND ?3
+ORDER BY r.due_at LIMIT ?1 ;
 
 -- name: endIntent
 UPDATE main.idempotency_intent AS i SET ended_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, i.planned_at, coalesce(i.begun_at, 0))
@@ -147,17 +148,18 @@ SELECT intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, 
 -- name: forgetIntents
 DELETE FROM main.idempotency_intent AS i WHERE i.intent IN (
 	SELECT e.intent FROM main.idempotency_intent e
-	WHERE e.ended_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 - ?4 AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?2 AND ?3
+	WHERE e.ended_at >= ?4 AND e.ended_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 - ?5 AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?2 AND ?3
 	ORDER BY e.ended_at LIMIT ?1 
-);
+)
+RETURNING ended_at;
 
 -- name: forgetMessages
 DELETE FROM main.processed_message AS m WHERE (m.consumer_group, m.source, m.message_id) IN (
 	SELECT e.consumer_group, e.source, e.message_id FROM main.processed_message e
-	WHERE e.expires_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?2 AND ?3
+	WHERE e.expires_at >= ?4 AND e.expires_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?2 AND ?3
 	ORDER BY e.expires_at LIMIT ?1 
 )
-RETURNING consumer_group, source, published_at;
+RETURNING expires_at, consumer_group, source, published_at;
 
 -- name: forgetOlder
 DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1 AND s.fence < ?2;
@@ -165,9 +167,10 @@ DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1 AND s.fence < ?2;
 -- name: forgetSightings
 DELETE FROM main.idempotency_sighting AS s WHERE s.id IN (
 	SELECT e.id FROM main.idempotency_sighting e
-	WHERE e.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?2 AND ?3
+	WHERE e.purge_at >= ?4 AND e.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?2 AND ?3
 	ORDER BY e.purge_at LIMIT ?1 
-);
+)
+RETURNING purge_at;
 
 -- name: forgetSteps
 DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1 AND EXISTS (

@@ -34,12 +34,13 @@ SELECT :intent FROM :"schema".idempotency_intent i
 WHERE i.ended_at IS NULL AND i.intent > $1::text ORDER BY i.intent LIMIT $2;
 
 -- name: forgetIntents
--- Drops at most $1 intents that ended longer than $4 ago, in the clock's window of $2 and $3.
+-- Drops at most $1 intents that ended at $4 or later and longer than $5 ago, in the clock's window of $2 and $3.
 DELETE FROM :"schema".idempotency_intent AS i WHERE i.intent IN (
 	SELECT e.intent FROM :"schema".idempotency_intent e
-	WHERE e.ended_at <= :now - $4::bigint AND :now BETWEEN $2::bigint AND $3::bigint
+	WHERE e.ended_at >= $4::bigint AND e.ended_at <= :now - $5::bigint AND :now BETWEEN $2::bigint AND $3::bigint
 	ORDER BY e.ended_at LIMIT $1 :skip_locked
-);
+)
+RETURNING ended_at;
 
 -- name: whichDatabase
 :this_database;

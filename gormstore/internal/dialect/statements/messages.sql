@@ -15,13 +15,13 @@ ON CONFLICT (consumer_group, source, message_id) DO UPDATE SET payload_hash = ex
 WHERE m.processed_at = $7::bigint;
 
 -- name: forgetMessages
--- Drops at most $1 markers whose time is over, in the clock's window of $2 and $3.
+-- Drops at most $1 markers whose time was over at $4 or later, in the clock's window of $2 and $3.
 DELETE FROM :"schema".processed_message AS m WHERE (m.consumer_group, m.source, m.message_id) IN (
 	SELECT e.consumer_group, e.source, e.message_id FROM :"schema".processed_message e
-	WHERE e.expires_at <= :now AND :now BETWEEN $2::bigint AND $3::bigint
+	WHERE e.expires_at >= $4::bigint AND e.expires_at <= :now AND :now BETWEEN $2::bigint AND $3::bigint
 	ORDER BY e.expires_at LIMIT $1 :skip_locked
 )
-RETURNING consumer_group, source, published_at;
+RETURNING expires_at, consumer_group, source, published_at;
 
 -- name: raiseFloor
 -- Raises the floor of $1 and $2 to $3, and never lowers it.

@@ -70,14 +70,16 @@ ORDER BY r.created_at DESC LIMIT 1;
 -- name: due
 -- At most $1 records that have been due for the longest, and what is to become of them: whether they have steps, and of a timed
 -- key that was used and is dropped, realm and route, for its floor rises in the same transaction. By a clock outside of $2 and $3
--- there is none. They are changed by their ids, in the JSON array $1 of the statements that follow.
+-- there is none, nor before $4, where the last batch ended: see Place of package txn. They are changed by their ids, in the JSON
+-- array $1 of the statements that follow.
 SELECT CASE
 	WHEN r.state IN (2, 4, 5) AND r.purge_at <= :now THEN 'dropped'
 	WHEN r.state = 2 AND r.expires_at <= :now THEN 'tombstone'
 	ELSE '' END, r.id, r.recovery = 2, CASE WHEN r.timed AND r.state IN (2, 4) AND r.purge_at <= :now THEN r.realm END,
-	r.method || ' ' || r.route
+	r.method || ' ' || r.route, r.due_at
 FROM :"schema".idempotency_record r
-WHERE r.due_at <= :now AND :now BETWEEN $2::bigint AND $3::bigint ORDER BY r.due_at LIMIT $1 :skip_locked;
+WHERE r.due_at >= $4::bigint AND r.due_at <= :now AND :now BETWEEN $2::bigint AND $3::bigint
+ORDER BY r.due_at LIMIT $1 :skip_locked;
 
 -- name: bury
 UPDATE :"schema".idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false, due_at = r.purge_at

@@ -2,9 +2,10 @@
 -- on them. How one is noted is in the files of the databases.
 
 -- name: forgetSightings
--- Drops at most $1 whose time is over, in the clock's window of $2 and $3.
+-- Drops at most $1 whose time was over at $4 or later, in the clock's window of $2 and $3.
 DELETE FROM :"schema".idempotency_sighting AS s WHERE s.id IN (
 	SELECT e.id FROM :"schema".idempotency_sighting e
-	WHERE e.purge_at <= :now AND :now BETWEEN $2::bigint AND $3::bigint
+	WHERE e.purge_at >= $4::bigint AND e.purge_at <= :now AND :now BETWEEN $2::bigint AND $3::bigint
 	ORDER BY e.purge_at LIMIT $1 :skip_locked
-);
+)
+RETURNING purge_at;
