@@ -32,6 +32,9 @@ func Migrations() fs.FS {
 // migrations that have run. Migrate does not run these again: even CREATE INDEX IF NOT EXISTS would wait for all running
 // attempts, and all new attempts would wait for it.
 //
+// On PostgreSQL a migration waits for at most a second for a table that others use. Then Migrate fails and has changed nothing:
+// call it again.
+//
 // Migrate uses the schema of the search path that has the tables. If no schema of the database has them, it creates them in
 // the first schema of the search path that is configured for the role and database. If another schema has them, too, or
 // alone, it refuses: every key would be free in new tables (F-6). [InSchema] names the schema.
@@ -69,6 +72,10 @@ func Migrate(ctx context.Context, db *gorm.DB, options ...Option) error {
 			return fmt.Errorf("idem: gormstore.Migrate: %w", err)
 		}
 		if _, err := tx.ExecContext(ctx, string(text)); err != nil {
+			if txn.SQLState(err) == txn.LockNotAvailable {
+				err = fmt.Errorf("a statement or transaction that takes long has held a table for longer than a second "+
+					"(pg_stat_activity shows it). Migrate has changed nothing, and commands go on: call Migrate again: %w", err)
+			}
 			return fmt.Errorf("idem: gormstore.Migrate: %s: %w", file, err)
 		}
 		insert := "INSERT INTO idempotency_migration (name) VALUES ($1)" // both databases know this form

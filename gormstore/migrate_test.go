@@ -55,6 +55,39 @@ func TestMigrateDoesNotWaitForAttempts(t *testing.T) {
 	require.NoError(t, gormstore.Migrate(within(t, 10*time.Second), openPostgres(t, url, 2)))
 }
 
+// A migration waits for a table that others use for a second, no longer: whoever comes behind it waits, too. It changes nothing
+// then, says what is to be done, and commands go on. So do the files, with any tool.
+//
+// CONTRACT F-2
+func TestMigrateGivesWay(t *testing.T) {
+	t.Parallel()
+	for name, held := range map[string]string{
+		"long SELECT":     "SELECT count(*) FROM idempotency_operation",
+		"running attempt": "UPDATE idempotency_record SET status = status",
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := migratedURL(t)
+			db := openPostgres(t, url, 8)
+			require.NoError(t, db.Exec("DELETE FROM idempotency_migration").Error) // as if there were a new file
+			holder := opened(t, db)
+			require.NoError(t, holder.Exec(held).Error)
+
+			err := gormstore.Migrate(patient(t), db)
+			require.ErrorContains(t, err, "changed nothing")
+			require.ErrorContains(t, err, "call Migrate again")
+			require.ErrorContains(t, err, "55P03")
+			text := try(fs.ReadFile(gormstore.Migrations(), "postgres/0001_idempotency.up.sql")).ok(t)
+			require.ErrorContains(t, db.WithContext(patient(t)).Exec(string(text)).Error, "55P03")
+			require.Zero(t, query[int](t, db, "SELECT count(*) FROM idempotency_migration"))
+			won(t, newStore(t, db), command(store.Park))
+
+			require.NoError(t, holder.Rollback().Error)
+			require.NoError(t, gormstore.Migrate(patient(t), db))
+			require.Equal(t, "0", query[string](t, db, "SHOW lock_timeout"))
+		})
+	}
+}
+
 // The files are for other tools: they may run in any order of tools, and more than once.
 func TestMigrationsAreFiles(t *testing.T) {
 	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {

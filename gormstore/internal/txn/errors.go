@@ -16,8 +16,8 @@ import (
 	"github.com/auth19/idem/gormstore/internal/dialect"
 )
 
-// lockNotAvailable is a SQLSTATE: a lock was not granted in time, or not at once.
-const lockNotAvailable = "55P03"
+// LockNotAvailable is a SQLSTATE: a lock was not granted in time, or not at once.
+const LockNotAvailable = "55P03"
 
 // SQLState returns the SQLSTATE of an error, "" for one that has none.
 func SQLState(err error) string { return dialect.SQLState(err) }
@@ -72,7 +72,7 @@ func isStalePlan(err error) bool {
 // available, operator intervention, a transaction that the server has ended because it did nothing or took too long.
 func isRetryable(err error) bool {
 	state := SQLState(err)
-	return state == lockNotAvailable || tookTooLong(state) || strings.HasPrefix(state, "40") || strings.HasPrefix(state, "57")
+	return state == LockNotAvailable || tookTooLong(state) || strings.HasPrefix(state, "40") || strings.HasPrefix(state, "57")
 }
 
 // tookTooLong reports that the server has ended the transaction, and the connection: idle_in_transaction_session_timeout,

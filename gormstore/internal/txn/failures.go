@@ -44,7 +44,7 @@ func (f *failures) mark(savepoint string) {
 // repeated.
 func (f *failures) undone(savepoint string) {
 	f.standing = f.marks[savepoint]
-	if state := SQLState(f.retryable); state == lockNotAvailable || state == queryCanceled {
+	if state := SQLState(f.retryable); state == LockNotAvailable || state == queryCanceled {
 		f.retryable = nil
 	}
 }

@@ -1,4 +1,7 @@
 -- +goose Up
+-- A table that others use is waited for a second: whoever comes behind this would wait, too.
+SET LOCAL lock_timeout = '1s';
+
 -- Points in time are microseconds since 1970 by the database's clock. The views at the end show them as timestamps.
 --
 -- One row per (principal, key): see the package core for what the columns mean. Migrations only add: two
