@@ -62,6 +62,7 @@ func subject(t *testing.T, db, twin *gorm.DB) storetest.Subject {
 			advance(t, db, d)
 			moveBack(t, db, d, "idempotency_step", "started_at", "finished_at")
 			moveBack(t, db, d, "idempotency_sighting", "seen_at", "purge_at")
+			moveBack(t, db, d, "idempotency_reference", "referred_at")
 		},
 		Effect:  addEffect,
 		Effects: func(t *testing.T) int { return countEffects(t, db) },
