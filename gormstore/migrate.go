@@ -32,8 +32,8 @@ func Migrations() fs.FS {
 // migrations that have run. Migrate does not run these again: even CREATE INDEX IF NOT EXISTS would wait for all running
 // attempts, and all new attempts would wait for it.
 //
-// On PostgreSQL a migration waits for at most a second for a table that others use. Then Migrate fails and has changed nothing:
-// call it again.
+// On PostgreSQL a migration waits for at most a second for a table that others use. Then Migrate fails, and has changed
+// nothing: call it again.
 //
 // Migrate uses the schema of the search path that has the tables. If no schema of the database has them, it creates them in
 // the first schema of the search path that is configured for the role and database. If another schema has them, too, or
