@@ -38,7 +38,7 @@ func (d *Database) Sweep(
 	return n, nil
 }
 
-// Forget is Sweep by one statement, which returns the times of the rows that it has dropped. Its arguments are the limit, the
+// Forget is Sweep by one statement, which returns the times of the rows that it has dropped. Its arguments are limit,
 // window, the time at which it begins, and args.
 func (d *Database) Forget(
 	ctx context.Context, p *Place, name Statement, limit int, w store.Window, args ...any,
