@@ -162,13 +162,8 @@ func (w *erasureWalk) broke(err error, erased bool) error {
 
 // eraseRequest is the body of an erasure.
 type eraseRequest struct {
-	Principal struct {
-		Issuer  string `json:"issuer"`
-		Tenant  string `json:"tenant"`
-		Client  string `json:"client"`
-		Subject string `json:"subject"`
-	} `json:"principal"`
-	Reason string `json:"reason"`
+	Principal principalView `json:"principal"`
+	Reason    string        `json:"reason"`
 }
 
 // erasedView is the answer to an erasure. It is recorded, so it does not name the principal.
@@ -291,8 +286,7 @@ func (m *Module) parseErasure(body []byte) (Erasure, *Problem) {
 		return Erasure{}, NewProblem(CodeBadRequest,
 			"want a JSON object with principal (issuer, subject and, if there are any, tenant and client) and reason")
 	}
-	e := Erasure{Why: req.Reason, Principal: Principal{Issuer: req.Principal.Issuer, Tenant: req.Principal.Tenant,
-		Client: req.Principal.Client, Subject: req.Principal.Subject}}
+	e := Erasure{Why: req.Reason, Principal: req.Principal.principal()}
 	switch err := m.cfg.Scoping.lacks(e.Principal); {
 	case err != nil:
 		return e, NewProblem(CodeBadRequest, "principal: "+strings.TrimPrefix(err.Error(), "idem: "))

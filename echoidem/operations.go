@@ -41,6 +41,17 @@ func OperationsHandler(idem *core.Module) echo.HandlerFunc {
 	}
 }
 
+// FindHandler finds operations for operators: by a reference, a provider's key, or the client's key and its caller. It changes
+// nothing: declare the route Exempt. For its body see core's ServeFind. Mount it behind JWTGuard or Bridge:
+//
+//	e.POST("/operations/find", echoidem.FindHandler(idem))
+func FindHandler(idem *core.Module) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		p, _ := authctx.FromContext(c.Request().Context())
+		return send(c, idem.ServeFind(c.Request(), p))
+	}
+}
+
 // SettleHandler lets operators settle the unknown operation whose id is the route's parameter "id". For its body see
 // core's ServeSettle. Mount it behind JWTGuard or Bridge, and behind Idempotent:
 //

@@ -62,7 +62,7 @@ func newAdapter() (a adaptertest.Adapter) {
 		Interceptor:      func(idem *core.Module) adaptertest.Middleware { return ginidem.Interceptor(idem) },
 		Idempotent:       func(idem *core.Module) adaptertest.Middleware { return ginidem.Idempotent(idem) },
 		OperationHandler: guard(ginidem.OperationHandler), OwnOperationHandler: guard(ginidem.OwnOperationHandler),
-		OperationsHandler: guard(ginidem.OperationsHandler), SettleHandler: guard(ginidem.SettleHandler),
+		OperationsHandler: guard(ginidem.OperationsHandler), FindHandler: guard(ginidem.FindHandler), SettleHandler: guard(ginidem.SettleHandler),
 		EraseHandler: guard(ginidem.EraseHandler),
 		RetryHandler: guard(ginidem.RetryHandler), GiveUpHandler: guard(ginidem.GiveUpHandler), RefuseKeysHandler: guard(ginidem.RefuseKeysHandler),
 		MarkHandler: guard(ginidem.MarkHandler),

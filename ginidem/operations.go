@@ -41,6 +41,17 @@ func OperationsHandler(idem *core.Module) gin.HandlerFunc {
 	}
 }
 
+// FindHandler finds operations for operators: by a reference, a provider's key, or the client's key and its caller. It changes
+// nothing: declare the route Exempt. For its body see core's ServeFind. Mount it behind JWTGuard or Bridge:
+//
+//	r.POST("/operations/find", ginidem.FindHandler(idem))
+func FindHandler(idem *core.Module) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		p, _ := authctx.FromContext(c.Request.Context())
+		send(c, idem.ServeFind(c.Request, p))
+	}
+}
+
 // SettleHandler lets operators settle the unknown operation whose id is the route's parameter "id". For its body see
 // core's ServeSettle. Mount it behind JWTGuard or Bridge, and behind Idempotent:
 //

@@ -41,6 +41,17 @@ func OperationsHandler(idem *core.Module) http.Handler {
 	})
 }
 
+// FindHandler finds operations for operators: by a reference, a provider's key, or the client's key and its caller. It changes
+// nothing: declare the route Exempt. For its body see core's ServeFind. Mount it behind JWTGuard or Bridge:
+//
+//	mux.Handle("POST /operations/find", httpidem.FindHandler(idem))
+func FindHandler(idem *core.Module) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, _ := authctx.FromContext(r.Context())
+		send(w, r, idem.ServeFind(r, p))
+	})
+}
+
 // SettleHandler lets operators settle the unknown operation whose id is the route's parameter "id". For its body see
 // core's ServeSettle. Mount it behind JWTGuard or Bridge, and behind Idempotent:
 //

@@ -54,7 +54,7 @@ func newVersion() (e echotest.Echo) {
 			RolesGuard: guard(echoidem.RolesGuard), KeyGuard: guard(echoidem.KeyGuard), Interceptor: guard(echoidem.Interceptor),
 			Idempotent:       guard(echoidem.Idempotent),
 			OperationHandler: handler(echoidem.OperationHandler), OwnOperationHandler: handler(echoidem.OwnOperationHandler),
-			OperationsHandler: handler(echoidem.OperationsHandler), SettleHandler: handler(echoidem.SettleHandler),
+			OperationsHandler: handler(echoidem.OperationsHandler), FindHandler: handler(echoidem.FindHandler), SettleHandler: handler(echoidem.SettleHandler),
 			EraseHandler: handler(echoidem.EraseHandler),
 			RetryHandler: handler(echoidem.RetryHandler), GiveUpHandler: handler(echoidem.GiveUpHandler), RefuseKeysHandler: handler(echoidem.RefuseKeysHandler),
 			MarkHandler: handler(echoidem.MarkHandler),

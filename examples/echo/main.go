@@ -69,6 +69,7 @@ func router(a *app.App) *echo.Echo {
 	v1.PATCH("/profile", h.rename)
 	v1.GET("/ledger", h.ledger)
 	v1.GET("/operations", echoidem.OperationsHandler(a.Idem))
+	v1.POST("/operations/find", echoidem.FindHandler(a.Idem))
 	v1.GET("/operation", echoidem.OwnOperationHandler(a.Idem))
 	v1.GET("/operations/:id", echoidem.OperationHandler(a.Idem))
 	v1.POST("/operations/:id/settle", echoidem.SettleHandler(a.Idem))

@@ -72,6 +72,7 @@ func router(a *app.App) *gin.Engine {
 	v1.PATCH("/profile", h.rename)
 	v1.GET("/ledger", h.ledger)
 	v1.GET("/operations", ginidem.OperationsHandler(a.Idem))
+	v1.POST("/operations/find", ginidem.FindHandler(a.Idem))
 	v1.GET("/operation", ginidem.OwnOperationHandler(a.Idem))
 	v1.GET("/operations/:id", ginidem.OperationHandler(a.Idem))
 	v1.POST("/operations/:id/settle", ginidem.SettleHandler(a.Idem))

@@ -52,6 +52,7 @@ func api(a *app.App) *gin.Engine {
 	v1.PATCH("/profile", command(http.StatusOK, s.Rename))
 	v1.GET("/ledger", all(func(ctx context.Context, _ authctx.Principal) ([]shop.Line, error) { return s.Ledger(ctx) }))
 	v1.GET("/operations", ginidem.OperationsHandler(a.Idem))
+	v1.POST("/operations/find", ginidem.FindHandler(a.Idem))
 	v1.GET("/operation", ginidem.OwnOperationHandler(a.Idem))
 	v1.GET("/operations/:id", ginidem.OperationHandler(a.Idem))
 	v1.POST("/operations/:id/settle", ginidem.SettleHandler(a.Idem))

@@ -40,7 +40,7 @@ type Adapter struct {
 
 	RolesGuard, KeyGuard, Interceptor, Idempotent func(idem *core.Module) Middleware
 
-	OperationHandler, OwnOperationHandler, OperationsHandler, SettleHandler, EraseHandler,
+	OperationHandler, OwnOperationHandler, OperationsHandler, FindHandler, SettleHandler, EraseHandler,
 	RetryHandler, GiveUpHandler, RefuseKeysHandler, MarkHandler func(idem *core.Module) Handler
 
 	// What the framework has, or does in a way of its own. Each may be nil.

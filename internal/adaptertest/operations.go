@@ -25,6 +25,7 @@ func operations(t *testing.T, a Adapter) {
 	idem := NewModule(t, core.Config{Store: store, OperatorRoles: operators, SupervisorRoles: supervisors, Routes: core.Routes{
 		"POST /v1/keys/refusals":      {Recovery: core.Park, Roles: []string{"supervisor"}},
 		"POST /v1/operations/marks":   {Recovery: core.Park, Roles: []string{"supervisor"}},
+		"POST /v1/operations/find":    {Exempt: "changes nothing", Roles: []string{"operator"}},
 		"POST /v1/pay":                {Recovery: core.Park},
 		"POST /v1" + one + "/settle":  {Recovery: core.Park, Roles: []string{"operator"}},
 		"POST /v1/refund":             {Recovery: core.Resume},
@@ -36,6 +37,7 @@ func operations(t *testing.T, a Adapter) {
 	v1 := app.Group("/v1", a.JWTGuard(NewVerifier(t)), a.Idempotent(idem))
 	v1.Handle(http.MethodPost, "/pay", a.Handler(func(Context) error { runs.Add(1); return errors.New("after the charge") }))
 	v1.Handle(http.MethodGet, "/operations", a.OperationsHandler(idem))
+	v1.Handle(http.MethodPost, "/operations/find", a.FindHandler(idem))
 	v1.Handle(http.MethodGet, "/operation", a.OwnOperationHandler(idem))
 	v1.Handle(http.MethodGet, one, a.OperationHandler(idem))
 	v1.Handle(http.MethodPost, one+"/settle", a.SettleHandler(idem))
@@ -74,6 +76,11 @@ func operations(t *testing.T, a Adapter) {
 	RequireProblem(t, http.StatusForbidden, "forbidden", client.Do(list))
 	list.Token = operator
 	require.Contains(t, client.Do(list).Body, problem.Operation)
+
+	find := Call{Path: "/v1/operations/find", Body: `{"text":"` + problem.Operation[:8] + `"}`}
+	RequireProblem(t, http.StatusForbidden, "forbidden", client.Do(find))
+	find.Token = operator
+	require.Contains(t, client.Do(find).Body, problem.Operation)
 
 	settle := Call{Path: "/v1/operations/" + problem.Operation + "/settle", Key: "settle-1",
 		Body: `{"outcome":"applied","answer":{"id":"pay-1"},"reason":"seen at the provider"}`}

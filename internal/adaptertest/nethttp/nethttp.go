@@ -54,7 +54,7 @@ func New(newRouter func() Router, methods []string, wildcard string, methodInPat
 		RolesGuard: guard(httpidem.RolesGuard), KeyGuard: guard(httpidem.KeyGuard), Interceptor: guard(httpidem.Interceptor),
 		Idempotent:       guard(httpidem.Idempotent),
 		OperationHandler: operation(httpidem.OperationHandler), OwnOperationHandler: operation(httpidem.OwnOperationHandler),
-		OperationsHandler: operation(httpidem.OperationsHandler), SettleHandler: operation(httpidem.SettleHandler),
+		OperationsHandler: operation(httpidem.OperationsHandler), FindHandler: operation(httpidem.FindHandler), SettleHandler: operation(httpidem.SettleHandler),
 		EraseHandler: operation(httpidem.EraseHandler),
 		RetryHandler: operation(httpidem.RetryHandler), GiveUpHandler: operation(httpidem.GiveUpHandler),
 		RefuseKeysHandler: operation(httpidem.RefuseKeysHandler),
