@@ -36,7 +36,8 @@ type api struct {
 func (c *tool) api() (*api, error) {
 	text := cmp.Or(c.url, c.getenv("IDEMCTL_URL"))
 	base, err := url.Parse(text)
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.User != nil || base.RawQuery != "" {
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.User != nil ||
+		base.RawQuery != "" {
 		return nil, fail(misused, "IDEMCTL_URL (or --url): want the address of the app's API up to /operations, without a user "+
 			"or a query, such as https://shop.example/v1")
 	}
@@ -63,10 +64,11 @@ func (c *tool) api() (*api, error) {
 }
 
 func (c *tool) readToken() (string, error) {
-	name, token := "IDEMCTL_TOKEN", c.getenv("IDEMCTL_TOKEN")
+	name := "IDEMCTL_TOKEN"
+	token := c.getenv(name)
 	if file := cmp.Or(c.tokenFile, c.getenv("IDEMCTL_TOKEN_FILE")); file != "" {
 		name = "IDEMCTL_TOKEN_FILE (or --token-file)"
-		text, err := os.ReadFile(file)
+		text, err := os.ReadFile(file) //nolint:gosec // the operator's own file
 		if err != nil {
 			return "", fail(misused, "%s: %v", name, err)
 		}
@@ -110,7 +112,7 @@ func (a *api) request(ctx context.Context, method string, body any, path ...stri
 // read sends a request that changes nothing, and returns the body of a success.
 func (a *api) read(r *http.Request) ([]byte, error) {
 	_ = a.authorize(r)
-	res, err := a.reader.Do(r)
+	res, err := a.reader.Do(r) //nolint:bodyclose // bodyOf does
 	if err != nil {
 		return nil, fail(failed, "the app does not answer: %v", err)
 	}
@@ -133,7 +135,7 @@ func (a *api) send(ctx context.Context, intent string, body any, path ...string)
 	if err != nil {
 		return nil, err
 	}
-	res, err := a.sender.Do(ctx, intent, r)
+	res, err := a.sender.Do(ctx, intent, r) //nolint:bodyclose // bodyOf does
 	if err == nil {
 		return bodyOf(res)
 	}
@@ -142,8 +144,8 @@ func (a *api) send(ctx context.Context, intent string, body any, path ...string)
 	case !ok:
 		return nil, fail(failed, "%v", err)
 	case e.Uncertain:
-		return nil, fail(uncertain, "it is not known whether the app has done it: %v\nLook at it with \"idemctl show\". To send it "+
-			"again does no harm: it names the fence, or what is there already is left alone", causeOf(e))
+		return nil, fail(uncertain, "it is not known whether the app has done it: %v\nLook at it with \"idemctl show\". To send "+
+			"it again does no harm: it names the fence, or what is there already is left alone", causeOf(e))
 	case e.Response != nil:
 		return bodyOf(e.Response)
 	}
@@ -154,15 +156,18 @@ func (a *api) send(ctx context.Context, intent string, body any, path ...string)
 func causeOf(e *idemclient.Error) string {
 	text := fmt.Sprintf("attempts: %d", e.Attempts)
 	if e.Status != 0 {
-		text += fmt.Sprintf(", last answer: %d %s", e.Status, e.Code)
+		text += strings.TrimRight(fmt.Sprintf(", last answer: %d %s", e.Status, e.Code), " ")
 	}
-	if err := cmp.Or(e.Cause, e.Reason); err != nil {
+	if e.Status != 0 && e.Code == "" {
+		text += ", which is not of the library's guards: is the route mounted there, behind Idempotent?"
+	} else if err := cmp.Or(e.Cause, e.Reason); err != nil {
 		text += ", " + strings.TrimPrefix(err.Error(), "idem: ")
 	}
 	return text
 }
 
-// bodyOf returns the body of a success. Of a problem it says status, code and detail, which hold no key, token or body (P-1).
+// bodyOf returns the body of a success. Of a problem it says status, code and detail, which hold no key, token or body
+// (P-1).
 func bodyOf(res *http.Response) ([]byte, error) {
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))

@@ -58,7 +58,9 @@ type failure struct {
 // Error implements error. What a server has sent may be in it.
 func (f *failure) Error() string { return plain(f.text) }
 
-func fail(code int, format string, args ...any) error { return &failure{code, fmt.Sprintf(format, args...)} }
+func fail(code int, format string, args ...any) error {
+	return &failure{code, fmt.Sprintf(format, args...)}
+}
 
 // tool is one run of the command.
 type tool struct {

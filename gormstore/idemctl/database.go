@@ -63,8 +63,8 @@ func (c *tool) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Check the database: tables, server, rights, self-test, settings",
-		Long: "Check the database as gormstore's Validate does: tables, what the server keeps, rights, and the self-test, which\n" +
-			"sends the statements of attempts in a transaction that is rolled back. It exits with 1 if something is wrong.\n" +
+		Long: "Check the database as gormstore's Validate does: tables, what the server keeps, rights, and the self-test,\n" +
+			"which sends the statements of attempts in a transaction that is rolled back. It exits with 1 if something is wrong.\n" +
 			"Take the role of the app for it, and not that of the tables' owner.",
 		Example: "  DATABASE_URL=postgres://app@db/shop idemctl status\n  idemctl status -o json | jq .problems",
 		Args:    cobra.NoArgs,
@@ -170,22 +170,21 @@ func (c *tool) withDatabase(ctx context.Context, create bool, do func(context.Co
 
 func dialectorOf(text string, create bool) (gorm.Dialector, error) {
 	if path, ok := strings.CutPrefix(text, "sqlite:"); ok && path != "" {
-		mode := "rwc"
-		if !create {
-			mode = "rw"
-			if _, err := os.Stat(path); err != nil {
-				return nil, fail(misused, "DATABASE_URL: %v", err)
-			}
+		parameters := "?_pragma=busy_timeout(5000)&_pragma=synchronous(full)"
+		if create {
+			parameters += "&_pragma=journal_mode(wal)"
+		} else if _, err := os.Stat(path); err != nil {
+			return nil, fail(misused, "DATABASE_URL: %v", err)
 		}
-		escaped := (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath()
-		return sqlite.Open("file:" + escaped + "?mode=" + mode + "&_pragma=busy_timeout(5000)&_pragma=synchronous(full)"), nil
+		return sqlite.Open("file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() + parameters), nil
 	}
 	if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
 		return nil, fail(misused, "DATABASE_URL: want postgres://USER@HOST/DATABASE or sqlite:PATH")
 	}
 	config, err := pgx.ParseConfig(text)
 	if err != nil {
-		if cause := errors.Unwrap(err); cause != nil && !strings.Contains(cause.Error(), "://") {
+		_, form := url.Parse(text) // what is wrong with the form may quote the password
+		if cause := errors.Unwrap(err); cause != nil && form == nil {
 			return nil, fail(misused, "DATABASE_URL: %v", cause)
 		}
 		return nil, fail(misused, "DATABASE_URL: it is no address that PostgreSQL's clients take; is the password escaped?")

@@ -20,8 +20,8 @@ type principal struct {
 	Client  string `json:"client,omitempty"`
 }
 
-const aboutInput = "Keys and principals come from the terminal or the standard input, never from arguments, which other users of\n" +
-	"the machine see and shells keep."
+const aboutInput = "\n\nKeys and principals come from the terminal or the standard input, never from arguments, which\n" +
+	"other users of the machine see and shells keep."
 
 func (c *tool) findCommand() *cobra.Command {
 	var byKey bool
@@ -32,7 +32,7 @@ func (c *tool) findCommand() *cobra.Command {
 		Long: "Find operations by what you have of them: an id or its first 8 digits, a reference of the service (a charge, an\n" +
 			"order), or the key by which a provider knows a call. It is asked for, or read from the standard input.\n\n" +
 			"--by-key finds one by the client's key and its caller: on the standard input as\n" +
-			`{"principal": {"issuer": "...", "subject": "...", "tenant": "...", "client": "..."}, "key": "..."}` + "\n\n" + aboutInput,
+			`{"principal": {"issuer": "...", "subject": "...", "tenant": "...", "client": "..."}, "key": "..."}` + aboutInput,
 		Example: "  idemctl find\n  echo ch_123 | idemctl find -o json\n  idemctl find --by-key",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -140,6 +140,9 @@ func (c *tool) decode(v any) error {
 
 func (c *tool) askPrincipal() (*principal, error) {
 	var p principal
+	if !c.terminal {
+		return &p, c.decode(&p)
+	}
 	for _, question := range []struct {
 		text  string
 		value *string
@@ -216,16 +219,11 @@ func (c *tool) eraseCommand() *cobra.Command {
 		Use:   "erase",
 		Short: "Erase what the records of a principal hold",
 		Long: "Erase what the records of a principal hold; their keys stay taken. The principal is asked for, or read from the\n" +
-			`standard input as {"issuer": "...", "subject": "...", "tenant": "...", "client": "..."}` + "\n\n" + aboutInput,
+			`standard input as {"issuer": "...", "subject": "...", "tenant": "...", "client": "..."}` + aboutInput,
 		Example: "  idemctl erase --reason 'request 7'\n  idemctl erase --reason 'request 7' --yes <principal.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			who, err := &principal{}, error(nil)
-			if c.terminal {
-				who, err = c.askPrincipal()
-			} else {
-				err = c.decode(who)
-			}
+			who, err := c.askPrincipal()
 			if err != nil {
 				return err
 			}

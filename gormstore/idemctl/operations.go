@@ -158,11 +158,11 @@ func (c *tool) settleCommand() *cobra.Command {
 	command := c.decides(&cobra.Command{
 		Use:   "settle ID",
 		Short: "Settle an unknown operation, for good",
-		Long: "Settle an unknown operation, for good. Ask the provider before: docs/operations.md says what its answer means.\n\n" +
+		Long: "Settle an unknown operation, for good. Ask the provider before: docs/operations.md says what it means.\n\n" +
 			"--outcome applied: the command took effect. Repeats get the answer of --answer-file, a JSON file: the body of a\n" +
 			`201, or {"status": 402, "headers": {"Location": "/x"}, "body": ...}. Without it they get a 201 that names the` + "\n" +
 			"operation.\n--outcome not_applied: the key is free, and a repeat runs the command again.",
-		Example: "  idemctl settle 9f2c... --fence 1 --outcome applied --answer-file answer.json --reason 'charge ch_1, ticket 7'\n" +
+		Example: "  idemctl settle 9f2c... --fence 1 --outcome applied --answer-file answer.json --reason 'charge ch_1'\n" +
 			"  idemctl settle 9f2c... --fence 1 --outcome not_applied --reason 'cancelled by the provider, ticket 7' --yes",
 	}, &d)
 	command.RunE = func(cmd *cobra.Command, args []string) error {
@@ -231,8 +231,9 @@ func (c *tool) decide(cmd *cobra.Command, id, verb, plan string, d decision) err
 	if now := o.text("fence"); now != strconv.FormatInt(d.Fence, 10) {
 		return fail(refused, "--fence: the operation has fence %s now: read it again. Nothing was sent", cmp.Or(now, "none"))
 	}
-	err = c.confirm(fmt.Sprintf("%s %s (%s), claimed %s, is %s: operation %s, fence %d, at %s", o.text("method"), o.text("route"),
-		o.text("recovery"), o.text("created_at"), o.text("state"), o.text("id"), d.Fence, a.base), plan, "Reason: "+line(d.Reason))
+	about := fmt.Sprintf("Operation %s at %s, %s %s (%s), claimed %s, is %s. Its fence is %d.", o.text("id"), a.base,
+		o.text("method"), o.text("route"), o.text("recovery"), o.text("created_at"), o.text("state"), d.Fence)
+	err = c.confirm(about, plan, "Reason: "+line(d.Reason))
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 func plain(text string) string {
 	var b strings.Builder
 	for _, r := range text {
-		if unicode.IsPrint(r) || r == '\n' {
+		if unicode.IsPrint(r) || r == '\n' || r == '\t' {
 			b.WriteRune(r)
 		} else {
 			quoted := strconv.QuoteRuneToASCII(r)
@@ -26,7 +26,9 @@ func plain(text string) string {
 }
 
 // line is plain, on one line.
-func line(text string) string { return strings.ReplaceAll(plain(text), "\n", `\n`) }
+func line(text string) string {
+	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(plain(text))
+}
 
 // member is one member of a JSON object.
 type member struct {
