@@ -80,6 +80,10 @@ func TestShop(t *testing.T) {
 	require.Equal(t, lost.keys[0], lost.keys[1])
 	require.Equal(t, 1, strings.Count(app.Log(), "a restore"))
 
+	marked := s.requires(0, operation+"\n"+strings.Repeat("7", 64), "mark", "--reason", "a restore", "-y")
+	require.Contains(t, marked.out, "marked: 1\nleft: 1")
+	require.Contains(t, s.requires(0, "", "list").out, strings.Repeat("7", 64))
+
 	erased := s.requires(0, `{"issuer":"https://issuer.example","subject":"seller-1"}`, "erase", "--reason", "request 7", "-y")
 	require.Contains(t, erased.out, "records: 1")
 }

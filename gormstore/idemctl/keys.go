@@ -199,6 +199,9 @@ func (c *tool) markCommand() *cobra.Command {
 			if len(ids) == 0 {
 				return fail(misused, "ID: name the operations, or give them on the standard input")
 			}
+			if len(ids) > 500 {
+				return fail(misused, "ID: there are %d; want at most 500 at a time, as of xargs -n 500", len(ids))
+			}
 			for i, id := range ids {
 				var err error
 				if ids[i], err = idOf(fmt.Sprintf("ID %d", i+1), id); err != nil {

@@ -178,6 +178,7 @@ func TestBadInput(t *testing.T) {
 		{"", []string{"refuse-keys", "--before", "2026-01-01T00:00:00Z", "-y"}, "--reason:"},
 		{"", []string{"refuse-keys", "--before", "2026-01-01T00:00:00Z", "--reason", "r"}, "--yes:"},
 		{"", []string{"mark", "--reason", "r", "-y"}, "ID:"},
+		{strings.Repeat(id+"\n", 501), []string{"mark", "--reason", "r", "-y"}, "at most 500"},
 		{id + "\nxx", []string{"mark", "--reason", "r", "-y"}, "ID 2:"},
 		{`{"issuer":"i"} {}`, []string{"erase", "--reason", "r", "-y"}, "the standard input:"},
 		{"", []string{"list", "--token-file", "none"}, "IDEMCTL_TOKEN_FILE"},
