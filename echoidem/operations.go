@@ -41,8 +41,8 @@ func OperationsHandler(idem *core.Module) echo.HandlerFunc {
 	}
 }
 
-// FindHandler finds operations for operators: by a reference, a provider's key, or the client's key and its caller. It changes
-// nothing: declare the route Exempt. For its body see core's ServeFind. Mount it behind JWTGuard or Bridge:
+// FindHandler finds operations for operators: by a reference, a provider's key, or the client's key and its caller. It
+// changes nothing: declare the route Exempt. For its body see core's ServeFind. Mount it behind JWTGuard or Bridge:
 //
 //	e.POST("/operations/find", echoidem.FindHandler(idem))
 func FindHandler(idem *core.Module) echo.HandlerFunc {

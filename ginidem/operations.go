@@ -41,8 +41,8 @@ func OperationsHandler(idem *core.Module) gin.HandlerFunc {
 	}
 }
 
-// FindHandler finds operations for operators: by a reference, a provider's key, or the client's key and its caller. It changes
-// nothing: declare the route Exempt. For its body see core's ServeFind. Mount it behind JWTGuard or Bridge:
+// FindHandler finds operations for operators: by a reference, a provider's key, or the client's key and its caller. It
+// changes nothing: declare the route Exempt. For its body see core's ServeFind. Mount it behind JWTGuard or Bridge:
 //
 //	r.POST("/operations/find", ginidem.FindHandler(idem))
 func FindHandler(idem *core.Module) gin.HandlerFunc {
