@@ -156,9 +156,9 @@ func TestReferences(t *testing.T) {
 		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
 		id := core.Scoping{}.RecordID(alice, "k-1")
 		realm := core.Scoping{}.PrincipalRealm(alice)
-		found, err := st.Referred(t.Context(), realm[:], "ch_7", 10)
+		found, err := st.Referred(t.Context(), store.Query{Within: realm[:], Refs: []store.Ref{{Value: "ch_7"}}, Limit: 10})
 		require.NoError(t, err)
-		require.Equal(t, []core.ID{id}, found)
+		require.Equal(t, []core.ID{id}, found.IDs)
 		refs, err := st.References(t.Context(), []core.ID{id})
 		require.NoError(t, err)
 		require.Equal(t, []store.Ref{{Name: "charge", Value: "ch_7"}}, refs[id])
@@ -169,14 +169,14 @@ func TestReferences(t *testing.T) {
 		require.NoError(t, core.Reference(t.Context(), "charge", "ch_7"), "outside an attempt nothing is kept")
 	})
 	t.Run("so is one of a Resume handler that has taken no step yet, once it has ended", func(t *testing.T) {
-		store := memstore.New()
-		a := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Resume}}, func(w http.ResponseWriter, r *http.Request) {
+		st := memstore.New()
+		a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume}}, func(w http.ResponseWriter, r *http.Request) {
 			require.NoError(t, core.Reference(r.Context(), "order", "7"))
 			created(w, r)
 		})
 		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
-		found, err := store.Referred(t.Context(), nil, "7", 10)
+		found, err := st.Referred(t.Context(), store.Query{Refs: []store.Ref{{Value: "7"}}, Limit: 10})
 		require.NoError(t, err)
-		require.Equal(t, []core.ID{core.Scoping{}.RecordID(alice, "k-1")}, found)
+		require.Equal(t, []core.ID{core.Scoping{}.RecordID(alice, "k-1")}, found.IDs)
 	})
 }

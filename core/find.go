@@ -5,11 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
-	"unicode/utf8"
 
 	"github.com/auth19/idem/core/store"
 )
@@ -23,6 +20,8 @@ type Finding struct {
 	// calls whose keys these were, besides those of steps.
 	Compared bool
 	Calls    []string
+	// Referred: it was found by a reference. There may be more: see [Operator.Referred].
+	Referred bool
 	// Whole: all open operations were compared. It is false if there are more than are compared at a time, or in its time.
 	Whole bool
 }
@@ -61,8 +60,12 @@ func (o *Operator) Find(ctx context.Context, text, call string) (f Finding, err 
 			func() ([]ID, error) { return o.module.operations.Near(ctx, o.within(), near, maxFound) }},
 		{"a provider's key of an open operation", idErr == nil || isUUID(key),
 			func() ([]ID, error) { return o.findCall(ctx, key, call, &f) }},
-		{"a reference", isReferenceText(text, store.MaxReferenceValue),
-			func() ([]ID, error) { return o.findReference(ctx, text) }},
+		{"a reference", isReferenceText(text, store.MaxReferenceValue), func() ([]ID, error) {
+			page, err := o.module.operations.Referred(ctx, store.Query{Within: o.within(), Limit: maxFound,
+				Refs: []store.Ref{{Value: text}}})
+			f.Referred = true
+			return page.IDs, err
+		}},
 	}
 	for _, way := range ways {
 		if !way.suits {
@@ -95,10 +98,6 @@ func (o *Operator) findID(ctx context.Context, id ID) ([]ID, error) {
 		return nil, err
 	}
 	return []ID{id}, nil
-}
-
-func (o *Operator) findReference(ctx context.Context, value string) ([]ID, error) {
-	return o.module.operations.Referred(ctx, o.within(), value, maxFound)
 }
 
 // findCall computes the keys of the calls of open operations, and compares.
@@ -166,7 +165,13 @@ func (o *Operator) References(ctx context.Context, ids ...ID) (map[ID][]store.Re
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
 	defer cancel()
-	return o.module.operations.References(ctx, ids)
+	refs, err := o.module.operations.References(ctx, ids)
+	for _, of := range refs {
+		for _, ref := range of {
+			o.module.refNames.note(ref.Name)
+		}
+	}
+	return refs, err
 }
 
 // Caller returns the scope of a principal, by which the list can be filtered: see [store.Query]. The error is a
@@ -194,37 +199,4 @@ func parseShort(text string) (n store.Near, ok bool) {
 	}
 	n.Last, err = ParseID(begin + strings.Repeat("f", digits-len(begin)))
 	return n, err == nil
-}
-
-// callNames are the names of calls that handlers of this process have made. They are parts of the code, so there are few.
-type callNames struct {
-	mu   sync.RWMutex
-	seen map[string]struct{}
-}
-
-// maxCallNames bounds them where a handler makes names of its data.
-const maxCallNames = 64
-
-// note remembers a name.
-func (c *callNames) note(name string) {
-	c.mu.RLock()
-	_, known := c.seen[name]
-	full := len(c.seen) >= maxCallNames
-	c.mu.RUnlock()
-	if known || full || len(name) > maxStepName || !utf8.ValidString(name) {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.seen == nil {
-		c.seen = map[string]struct{}{}
-	}
-	c.seen[name] = struct{}{}
-}
-
-// all returns the names, sorted.
-func (c *callNames) all() []string {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return slices.Sorted(maps.Keys(c.seen))
 }

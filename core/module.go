@@ -125,7 +125,8 @@ type Module struct {
 	failing    sync.Map // routeKey -> *atomic.Int64: refusals behind a statement that had failed
 	undeclared atomic.Pointer[[]string]
 	table      atomic.Pointer[[]string]
-	calls      callNames // for Operator.Find
+	calls      seenNames // for Operator.Find
+	refNames   seenNames // for Operator.Referred
 
 	wake      chan struct{} // of Run: there is something to go on with
 	strangers sync.Map      // stranger -> time.Time: when Run last told of its operations

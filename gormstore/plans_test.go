@@ -38,7 +38,7 @@ func TestListUsesItsIndex(t *testing.T) {
 			for _, after := range []string{"0, ''", microsAgo("15000 s") + ", sha256('x')"} {
 				var plan []string
 				require.NoError(t, one.Raw("EXPLAIN EXECUTE list (50, substr(sha256('7'), 1, 24), substr(sha256('7'), 1, 24), "+
-					"true, false, false, '', '', 0, "+endOfTime+", "+after+")").
+					"true, false, false, '', '', 0, "+endOfTime+", "+after+", '', '', '', '')").
 					Scan(&plan).Error)
 				joined := strings.Join(plan, "\n")
 				require.Regexp(t, `Limit [^\n]*\n +->  Index Scan using idempotency_record_open on `, joined, "no more than the page is read")
@@ -148,7 +148,7 @@ func TestListUsesItsIndexOnSQLite(t *testing.T) {
 	t.Parallel()
 	db := freshSQLite(t)(t)
 	empty := []byte{}
-	plan := sqlitePlan(t, db, "list", 50, empty, []byte{0xff}, true, false, true, "", empty, 0, 0, 0, empty)
+	plan := sqlitePlan(t, db, "list", 50, empty, []byte{0xff}, true, false, true, "", empty, 0, 0, 0, empty, "", "", "", "")
 	require.Contains(t, plan, "SEARCH r USING INDEX idempotency_record_open ((created_at,id)>(?,?)", plan)
 	require.NotContains(t, plan, "TEMP B-TREE", plan)
 	scansNoTable(t, plan)

@@ -92,7 +92,7 @@ func (s *Store) List(ctx context.Context, query store.Query) (recs []store.Recor
 			rec, err := row.record(txn.Time(now))
 			recs = append(recs, rec)
 			return err
-		}, append(selected(query), txn.Micros(after.CreatedAt), after.ID[:])...)
+		}, append(append(selected(query), txn.Micros(after.CreatedAt), after.ID[:]), referring(query.Refs)...)...)
 	})
 	return recs, err
 }

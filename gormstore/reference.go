@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
@@ -72,7 +73,52 @@ func (s *Store) references(ctx context.Context, q txn.Querier, ids []store.ID) (
 	return refs, err
 }
 
-// Referred implements [store.Operations].
-func (s *Store) Referred(ctx context.Context, within []byte, value string, limit int) ([]store.ID, error) {
-	return s.ids(ctx, referred, value, notNull(within), limit) // an operation may have the value under two names
+// maxReferred is how many references Referred looks at. Each may cost a look for another one.
+const maxReferred = 2_000
+
+// Referred implements [store.Operations]. It reads the references of a value in the order of their index.
+func (s *Store) Referred(ctx context.Context, query store.Query) (page store.ReferredPage, err error) {
+	first, last := realms(query.Within)
+	after := query.After
+	if until := untilOf(query); after == (store.Place{}) || after.CreatedAt.After(until) {
+		after = store.Place{CreatedAt: until}
+	}
+	err = s.reading(ctx, func(q txn.Querier) error {
+		page = store.ReferredPage{}
+		var at store.Place // of the last one of the page
+		return s.db.Each(ctx, q, referred, func(scan func(...any) error) error {
+			var id []byte
+			var micros int64
+			var wanted, over txn.Flag
+			if err := scan(&id, &micros, &wanted, &over); err != nil {
+				return err
+			}
+			place := store.Place{CreatedAt: time.UnixMicro(micros), ID: store.ID(id)}
+			switch {
+			case bool(wanted) && len(page.IDs) == query.Limit:
+				page.Next = at
+				return nil
+			case bool(wanted):
+				page.IDs, at = append(page.IDs, place.ID), place
+			}
+			if over {
+				page.Next = place
+			}
+			return nil
+		}, append(referring(query.Refs), txn.Micros(query.From), txn.Micros(untilOf(query)), txn.Micros(after.CreatedAt),
+			after.ID[:], first, last, maxReferred, query.Limit+1, query.Completed)...)
+	})
+	return page, err
+}
+
+// referring are the parameters of two references: value and name of each, all of them ” if there is none.
+func referring(refs []store.Ref) []any {
+	args := make([]any, 4)
+	for i := range args {
+		args[i] = ""
+	}
+	for i, ref := range refs {
+		args[2*i], args[2*i+1] = ref.Value, ref.Name
+	}
+	return args
 }

@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
 
@@ -21,14 +22,14 @@ import (
 // CONTRACT
 func TestReferencesOfEachRecovery(t *testing.T) {
 	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
-		store := newStore(t, db)
+		st := newStore(t, db)
 		realm := core.Scoping{}.PrincipalRealm(core.Principal{Issuer: "https://issuer.example", Subject: "alice"})
 		kept := func(value string) bool {
-			ids := try(store.Referred(t.Context(), realm[:], value, 10)).ok(t)
-			return len(ids) == 1
+			query := store.Query{Within: realm[:], Refs: []store.Ref{{Value: value}}, Limit: 10}
+			return len(try(st.Referred(t.Context(), query)).ok(t).IDs) == 1
 		}
 		run := func(recovery core.Recovery, key string, handler http.HandlerFunc) *httptest.ResponseRecorder {
-			module, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: recovery},
+			module, err := core.New(core.Config{Store: st, Policy: core.Policy{Recovery: recovery},
 				ClaimTimeout: 30 * time.Second})
 			require.NoError(t, err)
 			return serve(t, module, key, handler)

@@ -149,7 +149,7 @@ func TestNoQuestionIsAnsweredByAStandby(t *testing.T) {
 			return told(app.Near(ctx, nil, store.Near{Last: store.ID{0: 0xff, 31: 0xff}}, 10))
 		},
 		"references":  func() (string, error) { return told(app.References(ctx, []store.ID{done.ID})) },
-		"referred":    func() (string, error) { return told(app.Referred(ctx, nil, ref.Value, 10)) },
+		"referred":    func() (string, error) { return told(app.Referred(ctx, store.Query{Refs: []store.Ref{ref}, Limit: 10})) },
 		"scoping":     func() (string, error) { return told(app.KeepScoping(ctx, "shop", "second")) },
 		"age of keys": func() (string, error) { return told(app.KeepAge(ctx, service, "POST /v1/payments", time.Hour, window)) },
 		"settlement": func() (string, error) {

@@ -58,6 +58,6 @@ func (s *gated) References(ctx context.Context, ids []store.ID) (map[store.ID][]
 }
 
 // Referred implements [store.Operations].
-func (s *gated) Referred(ctx context.Context, within []byte, value string, limit int) ([]store.ID, error) {
-	return call(s.gates, background, func() ([]store.ID, error) { return s.under.Referred(ctx, within, value, limit) })
+func (s *gated) Referred(ctx context.Context, q store.Query) (store.ReferredPage, error) {
+	return call(s.gates, background, func() (store.ReferredPage, error) { return s.under.Referred(ctx, q) })
 }

@@ -21,12 +21,15 @@ type findPage struct {
 	Routes  []string
 	Rows    []row
 	More    bool // there are more than the rows
+	Refs    references
 	Problem string
-	Form    string // whose problem it is: "text", "caller" or "key"
+	Form    string // whose problem it is: "text", "references", "caller" or "key"
 	Wrong   string // the field of the form that is wrong
 }
 
-func (v *visit) newFind() findPage { return findPage{Owner: v.neighbour(), Routes: v.routes("")} }
+func (v *visit) newFind() findPage {
+	return findPage{Owner: v.neighbour(), Routes: v.routes(""), Refs: references{Names: v.operator.ReferenceNames()}}
+}
 
 func (v *visit) findForm() error {
 	return v.show(http.StatusOK, "find", "Find an operation", "find", v.newFind())
@@ -54,6 +57,9 @@ func (v *visit) find() error {
 	case form.Has("subject"):
 		page.Form, page.Wrong = "caller", "subject"
 		return v.findByCaller(form, page)
+	case form.Has("value"):
+		page.Form, page.Wrong = "references", "value"
+		return v.findByReferences(form, page)
 	}
 	page.Form, page.Wrong = "text", "id"
 	return v.findByText(form, page)
@@ -97,6 +103,9 @@ func (v *visit) findByText(form url.Values, page findPage) error {
 		return v.redirect("operations/" + records[0].ID.String())
 	}
 	page.More = len(found.IDs) >= pageSize
+	if page.More && found.Referred {
+		return v.findByReferences(url.Values{"value": {page.ID}}, page)
+	}
 	page.Rows = v.rowsOf(records)
 	return v.show(http.StatusOK, "find", "Found several operations", "find", page)
 }
@@ -138,6 +147,10 @@ func (v *visit) findByCaller(form url.Values, page findPage) error {
 	switch {
 	case err != nil:
 		return err
+	case len(found) == 0 && v.noRoute(q):
+		page.Wrong = "route"
+		return v.foundNothing(http.StatusNotFound, page, "This release has no route "+page.Filter.Route+
+			", and no operation of an earlier one needs somebody.")
 	case len(found) == 0:
 		return v.foundNothing(http.StatusNotFound, page, "This was taken for the caller "+page.Owner.Name()+". "+
 			"No operation of it that you may look at needs somebody, as far as state, route and times go. One that is completed "+

@@ -87,9 +87,14 @@ func (v *visit) operations() error {
 	if place != (store.Place{}) {
 		page.First = v.Prefix + "operations?" + f.query().Encode()
 	}
-	page.Rows, page.NoRoute = v.rowsOf(records), q.Route != "" && !v.Module.KnowsRoute(q.Method, q.Route)
+	page.Rows, page.NoRoute = v.rowsOf(records), v.noRoute(q)
 	page.count(v, q)
 	return v.show(http.StatusOK, "operations", "Operations", "operations", page)
+}
+
+// noRoute reports whether this release does not have the route of a query.
+func (v *visit) noRoute(q store.Query) bool {
+	return q.Route != "" && !v.Module.KnowsRoute(q.Method, q.Route)
 }
 
 // count counts all that the filter selects. Where one page has all of it, nothing is asked for. Without a number the page is

@@ -13,7 +13,7 @@ var _ store.Operations = (*Store)(nil)
 
 // Count implements [store.Operations]. It looks at all open records.
 func (s *Store) Count(ctx context.Context, q store.Query) ([]store.Count, error) {
-	found, err := s.openOnes(ctx, q.Selects)
+	found, err := s.openOnes(ctx, func(_ *entry, r store.Record) bool { return q.Selects(r) })
 	var counts []store.Count
 	for _, r := range found[:max(0, min(q.Limit, len(found)))] { // the oldest one of each line comes first
 		halfDone := r.State() != store.Unknown
@@ -37,7 +37,7 @@ func (s *Store) Count(ctx context.Context, q store.Query) ([]store.Count, error)
 
 // OpenSteps implements [store.Operations]. It looks at all open records.
 func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps []store.OpenStep, err error) {
-	found, err := s.openOnes(ctx, func(r store.Record) bool { return r.Realm.Within(within) })
+	found, err := s.openOnes(ctx, func(_ *entry, r store.Record) bool { return r.Realm.Within(within) })
 	for _, r := range found[:max(0, min(limit, len(found)))] {
 		none := true
 		all, err := s.Steps(ctx, r.ID)

@@ -30,12 +30,12 @@ func (s *Store) Find(ctx context.Context, id store.ID, v store.Viewer) (store.Re
 // List implements [store.Operations]. It looks at all open records.
 func (s *Store) List(ctx context.Context, q store.Query) ([]store.Record, error) {
 	after := store.Record{Ticket: store.Ticket{ID: q.After.ID}, CreatedAt: q.After.CreatedAt}
-	found, err := s.openOnes(ctx, func(r store.Record) bool {
+	found, err := s.openOnes(ctx, func(e *entry, r store.Record) bool {
 		behind := older(after, r) < 0
 		if q.Newest {
 			behind = q.After == (store.Place{}) || older(r, after) < 0
 		}
-		return behind && q.Selects(r)
+		return behind && q.Selects(r) && e.refersTo(q.Refs)
 	})
 	if q.Newest {
 		slices.Reverse(found)
@@ -44,7 +44,7 @@ func (s *Store) List(ctx context.Context, q store.Query) ([]store.Record, error)
 }
 
 // openOnes returns the wanted ones of the open records, oldest first.
-func (s *Store) openOnes(ctx context.Context, wanted func(store.Record) bool) ([]store.Record, error) {
+func (s *Store) openOnes(ctx context.Context, wanted func(*entry, store.Record) bool) ([]store.Record, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (s *Store) openOnes(ctx context.Context, wanted func(store.Record) bool) ([
 	var found []store.Record
 	now := s.now()
 	for e := range s.open {
-		if r := e.read(now); wanted(r) {
+		if r := e.read(now); wanted(e, r) {
 			found = append(found, r)
 		}
 	}

@@ -58,29 +58,59 @@ func (s *Store) References(ctx context.Context, ids []store.ID) (map[store.ID][]
 }
 
 // Referred implements [store.Operations]. It looks at every record.
-func (s *Store) Referred(ctx context.Context, within []byte, value string, limit int) ([]store.ID, error) {
+func (s *Store) Referred(ctx context.Context, q store.Query) (page store.ReferredPage, err error) {
 	if err := alive(ctx); err != nil {
-		return nil, err
+		return page, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var found []*entry
-	at := map[*entry]time.Time{}
+	var found []store.Place
+	now := s.now()
 	for _, e := range s.records {
-		for _, r := range e.references {
-			if r.Value != value || !bytes.HasPrefix(e.Realm[:], within) {
-				continue
-			}
-			if _, known := at[e]; !known {
-				found = append(found, e)
-			}
-			at[e] = r.at
+		at, has := e.referred(q)
+		place := store.Place{CreatedAt: at, ID: e.ID}
+		if has && e.Realm.Within(q.Within) && (!q.Completed || e.state(now) == store.Completed) &&
+			(q.After == store.Place{} || later(q.After, place) < 0) {
+			found = append(found, place)
 		}
 	}
-	slices.SortFunc(found, func(a, b *entry) int { return cmp.Or(at[b].Compare(at[a]), bytes.Compare(b.ID[:], a.ID[:])) })
-	ids := make([]store.ID, 0, len(found))
-	for _, e := range found[:max(0, min(limit, len(found)))] {
-		ids = append(ids, e.ID)
+	slices.SortFunc(found, later)
+	if len(found) > q.Limit {
+		found = found[:max(0, q.Limit)]
+		page.Next = found[len(found)-1]
 	}
-	return ids, nil
+	for _, place := range found {
+		page.IDs = append(page.IDs, place.ID)
+	}
+	return page, nil
+}
+
+// later orders places, the last one first; the id decides between equals.
+func later(a, b store.Place) int {
+	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(b.ID[:], a.ID[:]))
+}
+
+// referred is when the last reference like the first of q.Refs was attached, in the time of q. has is false if there is
+// none, or none like each of the others.
+func (e *entry) referred(q store.Query) (at time.Time, has bool) {
+	for _, r := range e.references {
+		if like(q.Refs[0], r.Ref) && !r.at.Before(q.From) && (q.Until.IsZero() || r.at.Before(q.Until)) {
+			at, has = r.at, true
+		}
+	}
+	return at, has && e.refersTo(q.Refs[1:])
+}
+
+// refersTo reports whether a row has a reference like each of refs.
+func (e *entry) refersTo(refs []store.Ref) bool {
+	for _, ref := range refs {
+		if !slices.ContainsFunc(e.references, func(r reference) bool { return like(ref, r.Ref) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func like(wanted, ref store.Ref) bool {
+	return wanted.Value == ref.Value && (wanted.Name == "" || wanted.Name == ref.Name)
 }

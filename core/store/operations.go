@@ -68,9 +68,11 @@ type Operations interface {
 	// References returns the references of operations, those of each in the order in which they were attached.
 	References(ctx context.Context, ids []ID) (map[ID][]Ref, error)
 
-	// Referred returns up to limit operations whose realm begins with within and which have a reference of this value, the
-	// one that was attached last first.
-	Referred(ctx context.Context, within []byte, value string, limit int) ([]ID, error)
+	// Referred returns up to q.Limit operations whose realm begins with q.Within, and which have a reference like each of
+	// q.Refs: the one whose reference like the first was attached last comes first, each comes once. q.From and q.Until are
+	// about when that was. Of q it uses nothing else but After and Completed. What it costs does not depend on how many
+	// references there are: it may stop before a page is full.
+	Referred(ctx context.Context, q Query) (ReferredPage, error)
 
 	// Import adds the records whose id the store does not have; it ignores their Now. It replaces a record whose state is
 	// Free, and deletes that record's steps; the fence continues to rise (F-4). Imported records have no Traceparent. Import
@@ -172,6 +174,12 @@ var ErrReferences = errors.New("idem: the operation has as many references as it
 type Ref struct {
 	Name  string // "charge"
 	Value string // "ch_3Nk9"
+}
+
+// ReferredPage is what Referred has found.
+type ReferredPage struct {
+	IDs  []ID
+	Next Place // behind which it goes on; zero: there are no more
 }
 
 // Imported counts the rows of an import.

@@ -17,9 +17,12 @@ type Query struct {
 	Until  time.Time // created at From or later and before Until; zero: any time
 	Limit  int       // how many at most
 
-	// Only for List:
-	Newest bool  // first; otherwise the oldest first
-	After  Place // begin behind this place, which may be that of an operation that is gone; zero: begin with the first
+	// Only for List and Referred:
+	Refs  []Ref // one or two: the operation has a reference like each; Name "": under any name
+	After Place // begin behind this place, which may be that of an operation that is gone; zero: begin with the first
+
+	Newest    bool // only for List: the newest first; otherwise the oldest first
+	Completed bool // only for Referred: those whose state is Completed; otherwise in any state
 }
 
 // Selects reports whether a record belonged to the query at r.Now, wherever a page begins.
@@ -31,10 +34,10 @@ func (q Query) Selects(r Record) bool {
 		!r.CreatedAt.Before(q.From) && (q.Until.IsZero() || r.CreatedAt.Before(q.Until))
 }
 
-// Place is the place of an operation in the order of creation.
+// Place is the place of an operation in the order of creation, or in that of Referred.
 type Place struct {
-	CreatedAt time.Time
-	ID        ID // decides between operations of one moment
+	CreatedAt time.Time // of Referred: when the reference was attached
+	ID        ID        // decides between operations of one moment
 }
 
 // Place returns the place of a record.

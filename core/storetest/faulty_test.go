@@ -32,7 +32,7 @@ type faulty struct {
 	countOpen                             method[question, int]
 	history                               method[store.ID, []store.SettlementRecord]
 	references                            method[[]store.ID, map[store.ID][]store.Ref]
-	referred                              method[question, []store.ID]
+	referred                              method[store.Query, store.ReferredPage]
 	imports                               method[[]store.Record, store.Imported]
 	mark                                  method[store.Marking, store.Imported]
 	adopt                                 method[store.Claim, none]
@@ -99,9 +99,7 @@ func newFaulty(s *reference) *faulty {
 	}
 	f.sweep = func(ctx context.Context, q question) (store.Swept, error) { return s.Sweep(ctx, q.limit, q.window) }
 	f.countOpen = func(ctx context.Context, q question) (int, error) { return s.CountOpen(ctx, q.scope, q.limit) }
-	f.referred = func(ctx context.Context, q question) ([]store.ID, error) {
-		return s.Referred(ctx, q.within, q.value, q.limit)
-	}
+	f.referred = s.Referred
 	f.refer = silent(func(ctx context.Context, q question) error { return s.Refer(ctx, q.id, q.realm, q.ref) })
 	f.erase = func(ctx context.Context, q question) (store.ErasedPage, error) {
 		return s.Erase(ctx, q.scope, q.after, q.limit)
@@ -222,8 +220,9 @@ func (f *faulty) References(ctx context.Context, ids []store.ID) (map[store.ID][
 	return f.references(ctx, ids)
 }
 
-func (f *faulty) Referred(ctx context.Context, within []byte, value string, limit int) ([]store.ID, error) {
-	return f.referred(ctx, question{within: f.realm("Referred", within), value: value, limit: limit})
+func (f *faulty) Referred(ctx context.Context, q store.Query) (store.ReferredPage, error) {
+	q.Within = f.realm("Referred", q.Within)
+	return f.referred(ctx, q)
 }
 
 func (f *faulty) Import(ctx context.Context, records []store.Record) (store.Imported, error) {

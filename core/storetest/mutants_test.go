@@ -835,7 +835,35 @@ var referenceMutants = []mutant{
 	{"finds by the name", "Reference/Found", func(s *faulty) {
 		s.refer.asks(func(q *question) { q.ref = store.Ref{Name: q.ref.Value, Value: q.ref.Name} })
 	}},
-	{"finds the oldest first", "Reference/Found", func(s *faulty) { s.referred.answers(reversed) }},
+	{"finds the oldest first", "Reference/Found", func(s *faulty) {
+		s.referred.answers(func(_ store.Query, page *store.ReferredPage) { slices.Reverse(page.IDs) })
+	}},
+	{"finds by the second alone", "Reference/Two", func(s *faulty) {
+		s.referred.asks(func(q *store.Query) { q.Refs = q.Refs[len(q.Refs)-1:] })
+	}},
+	{"finds by values alone", "Reference/Two", func(s *faulty) {
+		s.referred.asks(func(q *store.Query) {
+			q.Refs = slices.Clone(q.Refs)
+			for i := range q.Refs {
+				q.Refs[i].Name = ""
+			}
+		})
+	}},
+	{"finds at any time", "Reference/Two", func(s *faulty) {
+		s.referred.asks(func(q *store.Query) { q.From, q.Until = time.Time{}, time.Time{} })
+	}},
+	{"finds in any state", "Reference/Two", func(s *faulty) { s.referred.asks(func(q *store.Query) { q.Completed = false }) }},
+	{"ends with the page", "Reference/Found", func(s *faulty) {
+		s.referred.answers(func(_ store.Query, page *store.ReferredPage) { page.Next = store.Place{} })
+	}},
+	{"begins each page a moment late", "Reference/Pages", func(s *faulty) {
+		s.referred.asks(func(q *store.Query) {
+			if q.After != (store.Place{}) {
+				q.After.CreatedAt = q.After.CreatedAt.Add(-time.Second)
+			}
+		})
+	}},
+	{"lists by the first alone", "Reference/Listed", onList(func(q *store.Query) { q.Refs = q.Refs[:min(1, len(q.Refs))] })},
 	{"finds in every realm", "Reference/Within", func(s *faulty) { s.anywhere = "Referred" }},
 	{"ignores one too many", "Reference/Limits", func(s *faulty) { s.refer.forgives(store.ErrReferences) }},
 	{"keeps references too long", "Reference/Retention", func(s *faulty) {

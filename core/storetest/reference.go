@@ -14,6 +14,9 @@ import (
 var referenceChecks = []check{
 	{"Reference/Found", referenceFound},
 	{"Reference/Within", referenceWithin},
+	{"Reference/Two", referenceTwo},
+	{"Reference/Pages", referencePages},
+	{"Reference/Listed", referenceListed},
 	{"Reference/Limits", referenceLimits},
 	{"Reference/Transaction", referenceTransaction},
 	{"Reference/Retention", referenceRetention},
@@ -32,10 +35,21 @@ func (s *fixture) refer(t *testing.T, r store.Record, refs ...store.Ref) {
 // referred returns what has a reference of a value, the same on every instance.
 func (s *fixture) referred(t *testing.T, value string) []store.ID {
 	t.Helper()
-	var ids []store.ID
-	for i, store := range s.instances {
-		found, err := store.Referred(s.ctx, nil, value, 100)
-		require.NoError(t, err)
+	return s.referredBy(t, store.Query{Refs: []store.Ref{{Value: value}}, Limit: 100})
+}
+
+// referredBy returns what a query finds by its references, on all its pages, the same on every instance.
+func (s *fixture) referredBy(t *testing.T, q store.Query) (ids []store.ID) {
+	t.Helper()
+	for i, st := range s.instances {
+		found, q := []store.ID(nil), q
+		for pages := 0; pages == 0 || q.After != (store.Place{}); pages++ {
+			require.Less(t, pages, 100, "the pages do not end")
+			page, err := st.Referred(s.ctx, q)
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(page.IDs), q.Limit)
+			found, q.After = append(found, page.IDs...), page.Next
+		}
 		if i > 0 {
 			require.Equal(t, ids, found)
 		}
@@ -71,9 +85,10 @@ func referenceFound(t *testing.T, s *fixture) {
 	require.Equal(t, []store.ID{second.ID, first.ID}, s.referred(t, amount.Value), "the last one first, each once")
 	require.Empty(t, s.referred(t, "77.1"), "a value is compared as it is")
 	require.Empty(t, s.referred(t, charge.Name))
-	found, err := s.instances[0].Referred(s.ctx, nil, amount.Value, 1)
+	found, err := s.instances[0].Referred(s.ctx, store.Query{Refs: []store.Ref{{Value: amount.Value}}, Limit: 1})
 	require.NoError(t, err)
-	require.Len(t, found, 1)
+	require.Equal(t, []store.ID{second.ID}, found.IDs)
+	require.NotZero(t, found.Next)
 
 	all, err := s.instances[0].References(s.ctx, []store.ID{first.ID, second.ID, s.command(store.Park).ID})
 	require.NoError(t, err)
@@ -101,9 +116,102 @@ func referenceWithin(t *testing.T, s *fixture) {
 	}{
 		{nil, ids}, {[]byte{}, ids}, {[]byte{1}, ids[1:]}, {realms[1][:], ids[1:2]}, {make([]byte, 8), []store.ID{}},
 	} {
-		found, err := s.instances[0].Referred(s.ctx, tt.within, "7", 100)
-		require.NoError(t, err)
+		found := s.referredBy(t, store.Query{Refs: []store.Ref{{Value: "7"}}, Within: tt.within, Limit: 2})
 		require.ElementsMatch(t, tt.want, found, "%x", tt.within)
+	}
+}
+
+// Two references, their names, a time and a state narrow a search down.
+func referenceTwo(t *testing.T, s *fixture) {
+	seller, amount := store.Ref{Name: "seller", Value: "seller-1"}, store.Ref{Name: "amount", Value: "77.10"}
+	both, one, named := s.win(t, s.command(store.Park)), s.win(t, s.command(store.Park)), s.win(t, s.command(store.Park))
+	s.refer(t, both, seller)
+	s.Advance(t, time.Minute)
+	s.refer(t, both, amount)
+	s.refer(t, one, seller)
+	s.Advance(t, time.Minute)
+	s.refer(t, named, seller, store.Ref{Name: "fee", Value: amount.Value})
+	s.complete(t, both, "paid")
+	now := s.find(t, both.ID).Now
+	later := now.Add(-time.Second)
+
+	someone, paid := store.Ref{Value: seller.Value}, store.Ref{Value: amount.Value} // under any name
+	for name, tt := range map[string]struct {
+		q    store.Query
+		want []store.ID
+	}{
+		"one":                 {store.Query{Refs: []store.Ref{someone}}, []store.ID{named.ID, one.ID, both.ID}},
+		"with its name":       {store.Query{Refs: []store.Ref{amount}}, []store.ID{both.ID}},
+		"with another":        {store.Query{Refs: []store.Ref{{Name: "amount", Value: "seller-1"}}}, nil},
+		"two":                 {store.Query{Refs: []store.Ref{someone, paid}}, []store.ID{named.ID, both.ID}},
+		"turned":              {store.Query{Refs: []store.Ref{paid, someone}}, []store.ID{named.ID, both.ID}},
+		"two with names":      {store.Query{Refs: []store.Ref{someone, amount}}, []store.ID{both.ID}},
+		"the first's name":    {store.Query{Refs: []store.Ref{amount, seller}}, []store.ID{both.ID}},
+		"one that is nowhere": {store.Query{Refs: []store.Ref{someone, {Value: "8"}}}, nil},
+		"from":                {store.Query{Refs: []store.Ref{someone}, From: later}, []store.ID{named.ID}},
+		"until":               {store.Query{Refs: []store.Ref{someone}, Until: later}, []store.ID{one.ID, both.ID}},
+		"between": {store.Query{Refs: []store.Ref{someone}, From: now.Add(-90 * time.Second), Until: later},
+			[]store.ID{one.ID}},
+		"the first's time":   {store.Query{Refs: []store.Ref{amount, seller}, Until: now.Add(-90 * time.Second)}, nil},
+		"completed":          {store.Query{Refs: []store.Ref{someone}, Completed: true}, []store.ID{both.ID}},
+		"completed and both": {store.Query{Refs: []store.Ref{paid, seller}, Completed: true}, []store.ID{both.ID}},
+	} {
+		for _, limit := range []int{1, 2, 10} {
+			tt.q.Limit = limit
+			require.Equal(t, tt.want, s.referredBy(t, tt.q), "%s, by %d", name, limit)
+		}
+	}
+	s.Advance(t, retention)
+	expired := store.Query{Refs: []store.Ref{someone}, Completed: true, Limit: 10}
+	require.Empty(t, s.referredBy(t, expired))
+}
+
+// No page leaves one out or repeats one, also where an operation has the value twice, under two names or at two times.
+func referencePages(t *testing.T, s *fixture) {
+	var want []store.ID
+	for i := range 7 {
+		won := s.win(t, s.command(store.Park))
+		want = append([]store.ID{won.ID}, want...)
+		if i%2 == 0 {
+			s.refer(t, won, store.Ref{Name: "total", Value: "7"})
+			s.Advance(t, time.Second)
+		}
+		for _, name := range []string{"amount", "net", "due"} {
+			s.refer(t, won, store.Ref{Name: name, Value: "7"})
+		}
+		s.Advance(t, time.Second)
+	}
+	for _, limit := range []int{1, 2, 3, 7, 8} {
+		require.Equal(t, want, s.referredBy(t, store.Query{Refs: []store.Ref{{Value: "7"}}, Limit: limit}), limit)
+		both := []store.Ref{{Value: "7"}, {Name: "net", Value: "7"}}
+		require.Equal(t, want, s.referredBy(t, store.Query{Refs: both, Limit: limit}), limit)
+	}
+}
+
+// What needs somebody is listed by references, too.
+func referenceListed(t *testing.T, s *fixture) {
+	seller, amount := store.Ref{Name: "seller", Value: "seller-1"}, store.Ref{Name: "amount", Value: "77.10"}
+	first, second, done := s.win(t, s.command(store.Park)), s.win(t, s.command(store.Park)), s.win(t, s.command(store.Park))
+	for _, r := range []store.Record{first, second, done} {
+		s.refer(t, r, seller)
+	}
+	s.refer(t, second, amount)
+	s.complete(t, done, "paid")
+	s.Advance(t, 2*lease)
+	for name, tt := range map[string]struct {
+		refs []store.Ref
+		want []store.ID
+	}{
+		"one":          {[]store.Ref{{Value: "seller-1"}}, []store.ID{first.ID, second.ID}},
+		"its name":     {[]store.Ref{{Name: "amount", Value: "seller-1"}}, nil},
+		"two":          {[]store.Ref{seller, {Value: "77.10"}}, []store.ID{second.ID}},
+		"another name": {[]store.Ref{seller, {Name: "fee", Value: "77.10"}}, nil},
+	} {
+		for _, newest := range []bool{false, true} {
+			q := everyOne()
+			q.Refs, q.Newest = tt.refs, newest
+			require.ElementsMatch(t, tt.want, s.selected(t, q), name)
+		}
 	}
 }
 
@@ -217,6 +325,6 @@ func referenceCancelled(t *testing.T, s *fixture) {
 	noSentinel(t, s.instances[0].Refer(ctx, store.ID{1}, store.Realm{}, store.Ref{Name: "n", Value: "v"}))
 	_, err := s.instances[0].References(ctx, []store.ID{{1}})
 	noSentinel(t, err)
-	_, err = s.instances[0].Referred(ctx, nil, "v", 1)
+	_, err = s.instances[0].Referred(ctx, store.Query{Refs: []store.Ref{{Value: "v"}}, Limit: 1})
 	noSentinel(t, err)
 }

@@ -61,6 +61,16 @@ func walk(t *testing.T, p *apptest.Process) {
 	ledger := p.Do(t, apptest.Request{Method: http.MethodGet, Path: "/v1/ledger", Token: p.Tokens["operator-1"]})
 	require.Contains(t, ledger.Body, key, "the provider has made it")
 
+	// So does what the service has attached, with a time.
+	b.open(p.URL + "/idem/find")
+	b.click("#by-references ~ form [name=value]")
+	b.press("125.00")
+	b.reach("[name=from]")
+	b.typeTime(about.Add(-time.Hour))
+	b.press("\r")
+	b.until("document.querySelector('.timeline')")
+	require.Contains(t, b.text(".facts"), operation)
+
 	// The provider's support would give the same key, and it leads back here.
 	b.open(p.URL + "/idem/find")
 	b.click("[name=id]")

@@ -148,7 +148,7 @@ CREATE TABLE IF NOT EXISTS idempotency_reference (
     PRIMARY KEY (record_id, name, value)
 );
 
-CREATE INDEX IF NOT EXISTS idempotency_reference_value ON idempotency_reference (value, referred_at);
+CREATE INDEX IF NOT EXISTS idempotency_reference_value ON idempotency_reference (value, referred_at, record_id, realm);
 
 -- Operators look at the last settlements.
 CREATE INDEX IF NOT EXISTS idempotency_settlement_lately ON idempotency_settlement (settled_at);

@@ -356,6 +356,8 @@ WHERE (r.created_at, r.id) > ($11::bigint, $12::bytea) AND r.due_at IS NULL AND 
 	AND ($4::boolean AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))) OR ($5::boolean OR $6::boolean AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)) AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
 	AND ($7::text = '' OR r.method || ' ' || r.route = $7::text) AND (length($8::bytea) = 0 OR r.scope = $8::bytea)
 	AND r.created_at >= $9::bigint AND r.created_at < $10::bigint
+	AND ($13::text = '' OR (SELECT 1 FROM public.idempotency_reference o WHERE o.record_id = r.id AND o.value || '' = $13::text AND ($14::text = '' OR o.name = $14::text) LIMIT 1) IS NOT NULL)
+	AND ($15::text = '' OR (SELECT 1 FROM public.idempotency_reference o WHERE o.record_id = r.id AND o.value || '' = $15::text AND ($16::text = '' OR o.name = $16::text) LIMIT 1) IS NOT NULL)
 ORDER BY r.created_at, r.id LIMIT $1) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
@@ -368,6 +370,8 @@ WHERE (r.created_at, r.id) < ($11::bigint, $12::bytea) AND r.due_at IS NULL AND 
 	AND ($4::boolean AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))) OR ($5::boolean OR $6::boolean AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)) AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
 	AND ($7::text = '' OR r.method || ' ' || r.route = $7::text) AND (length($8::bytea) = 0 OR r.scope = $8::bytea)
 	AND r.created_at >= $9::bigint AND r.created_at < $10::bigint
+	AND ($13::text = '' OR (SELECT 1 FROM public.idempotency_reference o WHERE o.record_id = r.id AND o.value || '' = $13::text AND ($14::text = '' OR o.name = $14::text) LIMIT 1) IS NOT NULL)
+	AND ($15::text = '' OR (SELECT 1 FROM public.idempotency_reference o WHERE o.record_id = r.id AND o.value || '' = $15::text AND ($16::text = '' OR o.name = $16::text) LIMIT 1) IS NOT NULL)
 ORDER BY r.created_at DESC, r.id DESC LIMIT $1) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
@@ -685,8 +689,22 @@ WHERE r.record_id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_cat
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: referred
-SELECT answer.* FROM (SELECT r.record_id FROM public.idempotency_reference r
-WHERE r.value = $1 AND substr(r.realm, 1, length($2::bytea)) = $2::bytea ORDER BY r.referred_at DESC, r.record_id DESC LIMIT $3) AS answer
+SELECT answer.* FROM (SELECT p.record_id, p.referred_at, p.wanted, p.place = $11::bigint FROM (
+	SELECT q.record_id, q.referred_at, row_number() OVER (ORDER BY q.referred_at DESC, q.record_id DESC) AS place,
+		($2::text = '' OR q.name = $2::text)
+		AND ($3::text = '' OR (SELECT 1 FROM public.idempotency_reference o WHERE o.record_id = q.record_id AND o.value || '' = $3::text AND ($4::text = '' OR o.name = $4::text) LIMIT 1) IS NOT NULL)
+		AND NOT ((SELECT 1 FROM public.idempotency_reference o WHERE o.record_id = q.record_id AND o.value || '' = $1::text AND ($2::text = '' OR o.name = $2::text)
+			AND (o.referred_at, o.name) > (q.referred_at, q.name) AND o.referred_at < $6::bigint LIMIT 1) IS NOT NULL)
+		AND (NOT $13::boolean OR (SELECT 1 FROM public.idempotency_record c
+			WHERE c.id = q.record_id AND c.state = 2 AND c.expires_at > CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) LIMIT 1) IS NOT NULL) AS wanted
+	FROM (
+		SELECT r.record_id, r.referred_at, r.name FROM public.idempotency_reference r
+		WHERE r.value = $1::text AND r.referred_at >= $5::bigint
+			AND (r.referred_at, r.record_id) < ($7::bigint, $8::bytea) AND r.realm >= $9::bytea AND r.realm <= $10::bytea
+		ORDER BY r.referred_at DESC, r.record_id DESC LIMIT $11::bigint
+	) q
+) p
+WHERE p.wanted OR p.place = $11::bigint ORDER BY p.referred_at DESC, p.record_id DESC LIMIT $12::bigint) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: release
@@ -852,4 +870,4 @@ SELECT answer.* FROM (SELECT CAST(CAST(pg_catalog.date_part('epoch', pg_catalog.
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: withoutJIT
-SELECT pg_catalog.set_config('jit', 'off', true) WHERE pg_catalog.current_setting('jit', true) = 'on';
+SELECT pg_catalog.set_config('jit', 'off', true), pg_catalog.set_config('enable_sort', 'off', true);

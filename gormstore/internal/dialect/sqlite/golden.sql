@@ -251,6 +251,8 @@ WHERE (r.created_at, r.id) > (?11, ?12) AND r.due_at IS NULL AND r.realm >= ?2 A
 	AND (?4 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)) OR (?5 OR ?6 AND r.deadline_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000) AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)
 	AND (?7 = '' OR r.method || ' ' || r.route = ?7) AND (length(?8) = 0 OR r.scope = ?8)
 	AND r.created_at >= ?9 AND r.created_at < ?10
+	AND (?13 = '' OR (SELECT 1 FROM main.idempotency_reference o WHERE o.record_id = r.id AND o.value || '' = ?13 AND (?14 = '' OR o.name = ?14) LIMIT 1) IS NOT NULL)
+	AND (?15 = '' OR (SELECT 1 FROM main.idempotency_reference o WHERE o.record_id = r.id AND o.value || '' = ?15 AND (?16 = '' OR o.name = ?16) LIMIT 1) IS NOT NULL)
 ORDER BY r.created_at, r.id LIMIT ?1;
 
 -- name: listNewest
@@ -261,6 +263,8 @@ WHERE (r.created_at, r.id) < (?11, ?12) AND r.due_at IS NULL AND r.realm >= ?2 A
 	AND (?4 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)) OR (?5 OR ?6 AND r.deadline_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000) AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)
 	AND (?7 = '' OR r.method || ' ' || r.route = ?7) AND (length(?8) = 0 OR r.scope = ?8)
 	AND r.created_at >= ?9 AND r.created_at < ?10
+	AND (?13 = '' OR (SELECT 1 FROM main.idempotency_reference o WHERE o.record_id = r.id AND o.value || '' = ?13 AND (?14 = '' OR o.name = ?14) LIMIT 1) IS NOT NULL)
+	AND (?15 = '' OR (SELECT 1 FROM main.idempotency_reference o WHERE o.record_id = r.id AND o.value || '' = ?15 AND (?16 = '' OR o.name = ?16) LIMIT 1) IS NOT NULL)
 ORDER BY r.created_at DESC, r.id DESC LIMIT ?1;
 
 -- name: lockSetting
@@ -445,8 +449,22 @@ SELECT r.record_id, r.name, r.value FROM main.idempotency_reference r
 WHERE r.record_id IN (SELECT unhex(j.value) FROM json_each(?1) j) ORDER BY r.record_id, r.referred_at, r.name, r.value;
 
 -- name: referred
-SELECT r.record_id FROM main.idempotency_reference r
-WHERE r.value = ?1 AND substr(r.realm, 1, length(?2)) = ?2 ORDER BY r.referred_at DESC, r.record_id DESC LIMIT ?3;
+SELECT p.record_id, p.referred_at, p.wanted, p.place = ?11 FROM (
+	SELECT q.record_id, q.referred_at, row_number() OVER (ORDER BY q.referred_at DESC, q.record_id DESC) AS place,
+		(?2 = '' OR q.name = ?2)
+		AND (?3 = '' OR (SELECT 1 FROM main.idempotency_reference o WHERE o.record_id = q.record_id AND o.value || '' = ?3 AND (?4 = '' OR o.name = ?4) LIMIT 1) IS NOT NULL)
+		AND NOT ((SELECT 1 FROM main.idempotency_reference o WHERE o.record_id = q.record_id AND o.value || '' = ?1 AND (?2 = '' OR o.name = ?2)
+			AND (o.referred_at, o.name) > (q.referred_at, q.name) AND o.referred_at < ?6 LIMIT 1) IS NOT NULL)
+		AND (NOT ?13 OR (SELECT 1 FROM main.idempotency_record c
+			WHERE c.id = q.record_id AND c.state = 2 AND c.expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 LIMIT 1) IS NOT NULL) AS wanted
+	FROM (
+		SELECT r.record_id, r.referred_at, r.name FROM main.idempotency_reference r
+		WHERE r.value = ?1 AND r.referred_at >= ?5
+			AND (r.referred_at, r.record_id) < (?7, ?8) AND r.realm >= ?9 AND r.realm <= ?10
+		ORDER BY r.referred_at DESC, r.record_id DESC LIMIT ?11
+	) q
+) p
+WHERE p.wanted OR p.place = ?11 ORDER BY p.referred_at DESC, p.record_id DESC LIMIT ?12;
 
 -- name: release
 UPDATE main.idempotency_record AS r SET state = 5, purge_at = c.now + ?4,

@@ -26,14 +26,19 @@ r.due_at IS NULL AND r.realm >= $2::bytea AND r.realm <= $3::bytea
 
 -- name: list
 -- A page of at most $1 records, behind the one that was created at $11 with the id $12. It is read from an index in the order
--- of the page, so that it reads no more than it shows.
+-- of the page, so that it reads no more than it shows. Where $13 is not '', they have a reference of this value and the name
+-- $14, which may be ''; likewise $15 and $16.
 SELECT :now, :server, :columns, r.headers, r.body FROM :"schema".idempotency_record r
 WHERE (r.created_at, r.id) > ($11::bigint, $12::bytea) AND :selected
+	AND ($13::text = '' OR :reference(o.record_id = r.id AND o.value || '' = $13::text AND ($14::text = '' OR o.name = $14::text)))
+	AND ($15::text = '' OR :reference(o.record_id = r.id AND o.value || '' = $15::text AND ($16::text = '' OR o.name = $16::text)))
 ORDER BY r.created_at, r.id LIMIT $1;
 
 -- name: listNewest
 SELECT :now, :server, :columns, r.headers, r.body FROM :"schema".idempotency_record r
 WHERE (r.created_at, r.id) < ($11::bigint, $12::bytea) AND :selected
+	AND ($13::text = '' OR :reference(o.record_id = r.id AND o.value || '' = $13::text AND ($14::text = '' OR o.name = $14::text)))
+	AND ($15::text = '' OR :reference(o.record_id = r.id AND o.value || '' = $15::text AND ($16::text = '' OR o.name = $16::text)))
 ORDER BY r.created_at DESC, r.id DESC LIMIT $1;
 
 -- name: count
