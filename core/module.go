@@ -407,6 +407,12 @@ func (m *Module) Outlook(rec Record) Outlook {
 	return Outlook{known, known && m.resumerOf(rec.Method, rec.Route) != nil, rec.CreatedAt.Add(policy.ResumeFor)}
 }
 
+// TakesTimedKeys reports whether a route takes timed keys only, by the table or the module's own policy.
+func (m *Module) TakesTimedKeys(method, pattern string) bool {
+	r, _ := m.route(method, pattern)
+	return r != nil && r.timed()
+}
+
 // KnowsRoute reports whether a route is in this release's table, or a route of the table names its pattern in
 // Policy.Formerly. Without a table all routes are known. Operations of another route are neither continued nor given up,
 // and Config.Reconcile is not asked for them.

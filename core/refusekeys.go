@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -18,9 +19,41 @@ type refusedKeysView struct {
 	Clients string    `json:"clients"` // what they are told
 }
 
+// refusedClients is what clients are told whose keys are refused.
+const refusedClients = "409 key_too_old with safe_new_key false, for a key that was made before and has no record"
+
+// timedRoutes counts the routes that take timed keys only.
+func (m *Module) timedRoutes() (n int) {
+	for _, route := range m.allRoutes() {
+		if route.timed() {
+			n++
+		}
+	}
+	return n
+}
+
+// Refusals is what a supervisor has to know to refuse keys: see [Module.ServeRefuseKeys].
+type Refusals struct {
+	Routes  int       // that take timed keys only
+	Clients string    // what their clients are told
+	Latest  time.Time // the latest time before which keys can be refused
+	History []store.SettlementRecord
+}
+
+// Refusals returns what a supervisor has to know to refuse keys. It is ErrNotFound for any other operator.
+func (o *Operator) Refusals(ctx context.Context) (Refusals, error) {
+	if !o.Supervises() {
+		return Refusals{}, ErrNotFound
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
+	defer cancel()
+	history, err := o.module.operations.History(ctx, store.RefusalsID(o.module.service))
+	return Refusals{o.module.timedRoutes(), refusedClients, o.module.latestRefusal(), history}, err
+}
+
 // ServeRefuseKeys is [Module.RefuseKeysBefore] as a command of supervisors. The JSON body is {"before": a time of RFC 3339,
 // at most 5 minutes ahead, "reason": ...}. The answer says how many routes it concerns, and what their clients will be told.
-// The observer gets EventKeysRefused. Mount it on a guarded route that takes no timed keys.
+// The observer gets EventKeysRefused, and the history a row (see [Operator.Refusals]). Mount it on a guarded route that takes no timed keys.
 //
 // Refusals: 400 for any other body; 401; 403; 500 misconfigured if the store is no store.Settings; 503 if the store does not
 // answer, or the clocks are too far apart.
@@ -47,25 +80,20 @@ func (m *Module) ServeRefuseKeys(r *http.Request, p Principal) *Reply {
 	switch {
 	case err != nil || req.Before.IsZero() || strings.TrimSpace(req.Reason) == "" || !isText(req.Reason):
 		return refuse(NewProblem(CodeBadRequest, "want a JSON object with before, a time of RFC 3339, and reason"))
-	case req.Before.After(m.cfg.Now().Add(store.MaxKeyAhead)):
+	case req.Before.After(m.latestRefusal()):
 		return refuse(NewProblem(CodeBadRequest, "before: it may be at most 5 minutes ahead; every key would be refused"))
 	}
 	if _, ok := m.cfg.Store.(store.Settings); !ok {
 		return refuse(NewProblem(CodeMisconfigured, "the store judges no timed keys (store.Settings); use gormstore"))
 	}
-	if err := m.RefuseKeysBefore(r.Context(), req.Before); err != nil {
+	refusal := store.Refusal{Before: req.Before, Who: p.Name(), Why: req.Reason}
+	if err := m.refuseKeys(r.Context(), refusal); err != nil {
 		if errors.Is(err, ErrClock) {
 			m.tellClock(r.Context(), err)
 		}
 		return refuse(m.unavailable(err))
 	}
-	view := refusedKeysView{Before: req.Before.UTC(), Clients: "409 key_too_old with safe_new_key false, for a key that was " +
-		"made before and has no record"}
-	for _, route := range m.allRoutes() {
-		if route.timed() {
-			view.Routes++
-		}
-	}
+	view := refusedKeysView{Before: req.Before.UTC(), Routes: m.timedRoutes(), Clients: refusedClients}
 	m.observe(r.Context(), Event{Kind: EventKeysRefused, Until: view.Before, Count: view.Routes, Who: p.Name(),
 		Why: req.Reason})
 	return jsonReply(view)

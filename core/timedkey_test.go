@@ -709,8 +709,8 @@ func (s *faultTransactor) AdoptScoping(ctx context.Context, namespace, fingerpri
 }
 
 // RefuseKeysBefore implements [store.Settings].
-func (s *faultTransactor) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error {
-	return s.under.RefuseKeysBefore(ctx, service, t, w)
+func (s *faultTransactor) RefuseKeysBefore(ctx context.Context, service []byte, r store.Refusal) error {
+	return s.under.RefuseKeysBefore(ctx, service, r)
 }
 
 // Nothing is run as long as it is not known how old keys may be.

@@ -305,7 +305,7 @@ func TestRolledBackByItsHandlerIsClaimedAgain(t *testing.T) {
 				c.Key = store.KeyTime{Made: made, Timed: timed}
 				tx, ctx := begin(t, st, c)
 				require.NoError(t, smuggle(gormstore.Tx(ctx), "ROLLBACK"))
-				require.NoError(t, st.RefuseKeysBefore(t.Context(), c.Realm[:8], made.Add(time.Minute), store.Window{}))
+				require.NoError(t, st.RefuseKeysBefore(t.Context(), c.Realm[:8], store.Refusal{Before: made.Add(time.Minute), Window: store.Window{}}))
 				require.ErrorIs(t, seal(t.Context(), tx, paid(), false), store.ErrEnded)
 
 				rec := requireState(t, st, c, store.Unknown)

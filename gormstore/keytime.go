@@ -134,12 +134,18 @@ func (s *Store) raiseFloors(ctx context.Context, q txn.Querier, f floors) error 
 }
 
 // RefuseKeysBefore implements [store.Settings].
-func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error {
+func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, r store.Refusal) error {
 	name := floorPrefix + hex.EncodeToString(service)
-	value := strconv.FormatInt(t.Add(-time.Microsecond).UnixMicro(), 10) // a key that was made at t is not before it
+	value := strconv.FormatInt(r.Before.Add(-time.Microsecond).UnixMicro(), 10) // a key that was made then is not before it
 	return s.joined(ctx, func(q txn.Querier) error {
-		if _, err := s.db.ClockWithin(ctx, q, w); err != nil {
+		if _, err := s.db.ClockWithin(ctx, q, r.Window); err != nil {
 			return err
+		}
+		if id := store.RefusalsID(service); r.Who != "" {
+			if _, err := s.db.Exec(ctx, q, appendSettlement, id[:], r.Who, r.Why, int64(0), int64(0), r.Before.UnixMicro(),
+				int64(0), int64(0), ""); err != nil {
+				return err
+			}
 		}
 		if _, err := s.db.Exec(ctx, q, raiseKeyFloor, name, value); err != nil {
 			return err

@@ -243,8 +243,8 @@ func (s *Store) settlements(ctx context.Context, name txn.Statement, args ...any
 				return err
 			}
 			r.At, r.ID, r.BeforeState = time.UnixMicro(at).UTC(), store.ID(id), store.Unknown // nothing else can be settled
-			if r.Marked() {
-				r.BeforeState = store.Free
+			if r.Marked() || r.BeforeStored == 0 {
+				r.BeforeState = r.BeforeStored
 			}
 			all = append(all, r)
 			return nil

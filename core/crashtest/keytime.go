@@ -20,10 +20,10 @@ func (s *gated) KeepAge(ctx context.Context, service []byte, route string, age t
 }
 
 // RefuseKeysBefore implements [store.Settings].
-func (s *gated) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error {
+func (s *gated) RefuseKeysBefore(ctx context.Context, service []byte, r store.Refusal) error {
 	under, err := as[store.Settings](s)
 	if err != nil {
 		return err
 	}
-	return s.gates.do(background, func() error { return under.RefuseKeysBefore(ctx, service, t, w) })
+	return s.gates.do(background, func() error { return under.RefuseKeysBefore(ctx, service, r) })
 }

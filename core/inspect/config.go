@@ -44,6 +44,10 @@ type Config struct {
 	// "POST /v1/operations/:id/retry", "POST /v1/operations/:id/give-up". Default none.
 	Retry, GiveUp string
 
+	// Refuse and Mark are the routes by which the API refuses keys after a restore, and marks what was lost, likewise:
+	// "POST /v1/keys/refusals", "POST /v1/operations/marks". The pages have them for supervisors. Default none.
+	Refuse, Mark string
+
 	// Numbers, if set, shows supervisors what this process did in the last hour, for every tenant. It must be told of the
 	// module's events: see [Numbers].
 	Numbers *Numbers
@@ -77,9 +81,12 @@ func New(cfg Config) (http.Handler, error) {
 	for _, r := range []struct {
 		field, route string
 		to           *commandRoute
-	}{{"Settle", cfg.Settle, &routes.settle}, {"Retry", cfg.Retry, &routes.retry}, {"GiveUp", cfg.GiveUp, &routes.giveUp}} {
+		whole        bool
+	}{{"Settle", cfg.Settle, &routes.settle, false}, {"Retry", cfg.Retry, &routes.retry, false},
+		{"GiveUp", cfg.GiveUp, &routes.giveUp, false}, {"Refuse", cfg.Refuse, &routes.refuse, true},
+		{"Mark", cfg.Mark, &routes.mark, true}} {
 		var err error
-		if *r.to, err = parseRoute(r.field, r.route, cfg.Module); err != nil {
+		if *r.to, err = parseRoute(r.field, r.route, r.whole, cfg.Module); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -90,25 +97,32 @@ func New(cfg Config) (http.Handler, error) {
 }
 
 // commands are the API's routes for what the pages change.
-type commands struct{ settle, retry, giveUp commandRoute }
+type commands struct{ settle, retry, giveUp, refuse, mark commandRoute }
 
 // commandRoute is one of them.
 type commandRoute struct {
 	pattern       string // as the router spells it; "": the pages only read
 	roles         []string
 	before, after string // the path around the id
+	whole         bool   // it is about the whole service: its path has no id
 }
 
 // path returns the path of the command for an operation.
-func (s commandRoute) path(id store.ID) string { return s.before + id.String() + s.after }
+func (s commandRoute) path(id store.ID) string {
+	if s.whole {
+		return s.pattern
+	}
+	return s.before + id.String() + s.after
+}
 
 // allows reports whether the pages have this command for p.
 func (s commandRoute) allows(p core.Principal) bool {
 	return s.pattern != "" && p.HasAnyRole(s.roles...)
 }
 
-// parseRoute finds the id in the route. The module must have it in its table, behind the guards.
-func parseRoute(field, route string, module *core.Module) (commandRoute, error) {
+// parseRoute finds the id in the route, unless it is about the whole service. The module must have it in its table, behind the
+// guards.
+func parseRoute(field, route string, whole bool, module *core.Module) (commandRoute, error) {
 	if route == "" {
 		return commandRoute{}, nil
 	}
@@ -124,7 +138,10 @@ func parseRoute(field, route string, module *core.Module) (commandRoute, error) 
 		return strings.HasPrefix(s, ":") || strings.HasPrefix(s, "{") && !strings.Contains(s, "...")
 	}
 	at := slices.IndexFunc(segments, isID)
-	if at < 0 || slices.ContainsFunc(segments[at+1:], isID) {
+	if whole && at >= 0 {
+		return fail("has to have no parameter: it is about the whole service")
+	}
+	if at = max(at, 0); !whole && (!isID(segments[at]) || slices.ContainsFunc(segments[at+1:], isID)) {
 		return fail(`has to have one parameter, the operation's id, such as ":id" or "{id}"`)
 	}
 	var roles []string
@@ -136,7 +153,7 @@ func parseRoute(field, route string, module *core.Module) (commandRoute, error) 
 		if len(declared) > 0 && (i < 0 || !declared[i].Guarded()) {
 			return fail("is not in the module's Routes with a recovery; declare it as the app's router spells it")
 		}
-		if i >= 0 && declared[i].Policy.KeyFormat == core.TimedKey {
+		if module.TakesTimedKeys(http.MethodPost, pattern) {
 			return fail("takes timed keys, so that nobody could settle while keys are refused; set its KeyFormat to core.UUIDKey")
 		}
 		if i >= 0 {
@@ -145,6 +162,7 @@ func parseRoute(field, route string, module *core.Module) (commandRoute, error) 
 	}
 	return commandRoute{
 		pattern: pattern,
+		whole:   whole,
 		roles:   roles,
 		before:  strings.Join(append(slices.Clone(segments[:at]), ""), "/"),
 		after:   strings.Join(append([]string{""}, segments[at+1:]...), "/"),

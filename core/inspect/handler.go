@@ -57,6 +57,10 @@ func newHandler(cfg Config, routes commands) http.Handler {
 	page("GET operations/{id}/push", (*visit).pushForm)
 	page("POST operations/{id}/push", (*visit).push)
 	page("GET history", (*visit).settledList)
+	for pattern, serve := range map[string]func(*visit) error{"GET restore": (*visit).restore,
+		"POST restore/keys": (*visit).refuseKeys, "POST restore/marks": (*visit).markLost} {
+		page(pattern, func(v *visit) error { return v.mayRestore(serve) })
+	}
 	page("GET find", (*visit).findForm)
 	page("POST find", (*visit).find)
 	page("GET ", (*visit).nothing)
@@ -99,13 +103,14 @@ type visit struct {
 	r         *http.Request
 	principal core.Principal
 	operator  *core.Operator // nil: nobody is signed in, or no operator
+	own       bool           // it did not come from another site
 }
 
 // visited lets operators through, on every request anew (O-3).
 func (h *handler) visited(serve func(v *visit) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		v := &visit{handler: h, w: w, r: r}
+		v := &visit{handler: h, w: w, r: r, own: true}
 		principal, err := h.Caller(r)
 		if err != nil {
 			principal = core.Principal{} // whatever came with an error is nobody
@@ -142,9 +147,9 @@ func (h *handler) visited(serve func(v *visit) error) http.Handler {
 func (v *visit) notSignedIn() error {
 	page := failure{Status: http.StatusUnauthorized, Heading: "You are not signed in", Link: v.SignIn, Reopen: isRead(v.r),
 		Text: "These pages are for operators of this service."}
-	if !page.Reopen && v.r.ParseForm() == nil && v.r.PostForm.Has("fence") {
-		page.Text, page.Form = "Your session has ended. Nothing was settled by this sending, and nothing else was changed. "+
-			"Sign in in another tab, come back, and send the form again: all of it is checked then.", v.r.PostForm
+	if v.form() != nil {
+		page.Text = "Your session has ended. Nothing was settled by this sending, and nothing else was changed. " +
+			"Sign in in another tab, come back, and send the form again: all of it is checked then."
 	}
 	if in, err := url.Parse(v.SignIn); err == nil && v.SignIn != "" && page.Reopen && v.r.URL.Path != v.Prefix {
 		query := in.Query()
@@ -154,8 +159,6 @@ func (v *visit) notSignedIn() error {
 	}
 	return v.failAbout(page)
 }
-
-func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // failed shows an error of the store.
 func (v *visit) failed(err error) {

@@ -34,9 +34,12 @@ var (
 )
 
 const (
-	settleRoute = "POST /v1/operations/:id/settle"
-	retryRoute  = "POST /v1/operations/:id/retry"
-	giveUpRoute = "POST /v1/operations/:id/give-up"
+	settleRoute   = "POST /v1/operations/:id/settle"
+	retryRoute    = "POST /v1/operations/:id/retry"
+	giveUpRoute   = "POST /v1/operations/:id/give-up"
+	refuseRoute   = "POST /v1/keys/refusals"
+	markRoute     = "POST /v1/operations/marks"
+	restorerRoute = "POST /v1/restorers/marks"
 )
 
 // desk is an app with the pages, whose clock the test moves.
@@ -73,6 +76,10 @@ func newScopedDesk(t *testing.T, scoping core.Scoping, change ...func(*inspect.C
 			retryRoute:               {Recovery: core.Park, Roles: []string{"operator", "supervisor"}},
 			giveUpRoute:              {Recovery: core.Park, Roles: []string{"operator", "supervisor"}},
 			settleRoute:              {Recovery: core.Park, Roles: []string{"operator", "supervisor"}},
+			refuseRoute:              {Recovery: core.Park, Roles: []string{"supervisor"}},
+			markRoute:                {Recovery: core.Park, Roles: []string{"supervisor"}},
+			restorerRoute:            {Recovery: core.Park, Roles: []string{"restorer"}},
+			"POST /v1/timed":         {Recovery: core.Park, KeyFormat: core.TimedKey, KeyAge: time.Hour},
 			"PATCH /v1/profile/:one": {Exempt: "moves no money"},
 		},
 		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
@@ -82,7 +89,8 @@ func newScopedDesk(t *testing.T, scoping core.Scoping, change ...func(*inspect.C
 		}),
 	})
 	require.NoError(t, err)
-	cfg := inspect.Config{Module: d.module, Settle: settleRoute, Retry: retryRoute, GiveUp: giveUpRoute, SignIn: "/login",
+	cfg := inspect.Config{Module: d.module, Settle: settleRoute, Retry: retryRoute, GiveUp: giveUpRoute,
+		Refuse: refuseRoute, Mark: markRoute, SignIn: "/login",
 		Caller: func(*http.Request) (core.Principal, error) {
 			if !d.caller.Valid() {
 				return olga, errors.New("no login") // a principal beside an error counts for nothing

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"html"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -36,6 +37,9 @@ func TestConfig(t *testing.T) {
 		"is not in the module's": {Settle: "POST /v2/operations/:id/settle"},
 		"Routes with a recovery": {Settle: "POST /v1/profile/:one"},
 		"Observer is not set":    {Module: unobserved(t)},
+		"no parameter":           {Mark: settleRoute},
+		"Settle: \"POST /v1/operations/:id/settle\" takes timed keys": {Settle: settleRoute, Module: timed(t)},
+		"Refuse: \"POST /v1/keys/refusals\" takes timed keys":         {Refuse: refuseRoute, Module: timed(t)},
 	} {
 		if cfg.Module == nil {
 			cfg.Module = d.module
@@ -44,6 +48,15 @@ func TestConfig(t *testing.T) {
 		_, err := inspect.New(cfg)
 		require.ErrorContains(t, err, text)
 	}
+}
+
+// timed is a module whose routes, those of operators too, inherit that they take timed keys only.
+func timed(t *testing.T) *core.Module {
+	t.Helper()
+	module, err := core.New(core.Config{Store: newDesk(t).store, Observer: core.LogObserver(slog.Default()),
+		Policy: core.Policy{Recovery: core.Park, KeyFormat: core.TimedKey, KeyAge: time.Hour}})
+	require.NoError(t, err)
+	return module
 }
 
 // unobserved is a module that tells nobody.

@@ -46,7 +46,8 @@ func (v *visit) showPush(status int, form settlement, problem string) error {
 			Operation: v.Prefix + "operations/" + id.String(), Text: "The operation is " +
 				markOf(rec).Word + ". Only one that nobody runs can be tried again, or given up. " + problem}
 		if form.Why != "" {
-			page.Quotes = []quote{{"What you wrote; the history of the operation says whether it was kept", form.Why}}
+			const wrote = "What you wrote; the history of the operation says whether it was kept: "
+			page.Quotes = []quote{{wrote + "why", form.Why}, {wrote + "outcome", form.Outcome}}
 		}
 		return v.failAbout(page)
 	}
@@ -71,17 +72,14 @@ func (v *visit) push() error {
 	if v.r.ParseForm() != nil {
 		return v.fail(http.StatusBadRequest, "The form could not be read", "Nothing was changed. Open it again.")
 	}
-	get := v.r.PostForm.Get
-	form := settlement{Key: get("key"), Who: get("who"), Fence: get("fence"), Outcome: get("outcome"),
-		Why: strings.TrimSpace(get("why"))}
+	form := readForm(v.r.PostForm)
 	route, serve := v.retry, v.Module.ServeRetry
 	if form.Outcome == "give_up" {
 		route, serve = v.giveUp, v.Module.ServeGiveUp
 	}
 	fence, err := strconv.ParseInt(form.Fence, 10, 64)
 	switch {
-	case form.Who != v.operator.Name():
-		form.Key, form.Who = newKey(), v.operator.Name()
+	case v.anotherLogin(&form):
 		return v.showPush(http.StatusConflict, form, "Nothing was changed: the form was opened under another login.")
 	case err != nil || form.Key == "" || form.Outcome != "give_up" && form.Outcome != "retry":
 		form.Fence = ""
@@ -100,7 +98,7 @@ func (v *visit) push() error {
 	case err != nil, out.status >= http.StatusInternalServerError:
 		v.w.Header().Set("Retry-After", "2")
 		return v.fail(http.StatusServiceUnavailable, "It is not known yet whether it was done",
-			"Reload the page in a moment: the browser sends the form again as it is.")
+			"Send the form again as it is: it has a key of its own, and is carried out once.")
 	case out.status == http.StatusOK, out.status == http.StatusAccepted:
 		return v.redirect("operations/" + id.String())
 	}

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +19,7 @@ import (
 var pageFiles embed.FS
 
 // pages are the templates by name. Each has the layout around it. html/template escapes whatever is put in.
-var pages = parsePages("overview", "operations", "operation", "settled", "find", "settle", "push", "failure")
+var pages = parsePages("overview", "operations", "operation", "settled", "find", "settle", "push", "restore", "failure")
 
 func parsePages(names ...string) map[string]*template.Template {
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
@@ -42,6 +43,7 @@ type frame struct {
 	Supervises bool
 	Settles    bool // the pages do not only read
 	Pushes     bool // they have something to do with half-done operations
+	Restores   bool // they have the forms for what a restore has lost
 	Page       any
 }
 
@@ -50,7 +52,7 @@ func (v *visit) show(status int, name, title, tab string, page any) error {
 	f := frame{Title: title, Prefix: v.Prefix, Tab: tab, Page: page}
 	if v.operator != nil {
 		f.Who, f.SignOut, f.Supervises = v.operator.Name(), v.SignOut, v.operator.Supervises()
-		f.Settles, f.Pushes = v.settles(), v.pushes()
+		f.Settles, f.Pushes, f.Restores = v.settles(), v.pushes(), v.restores()
 	}
 	var body bytes.Buffer // a page that cannot be rendered is an error, and not half a page
 	if err := pages[name].Execute(&body, f); err != nil {
@@ -67,16 +69,17 @@ type failure struct {
 	Status                     int
 	Heading, Text, Link, Again string
 	Quotes                     []quote
-	Operation                  string // the link to the operation that it is about
-	Another                    string // the link to sign in as somebody else
-	Reopen                     bool   // the page has a link to its own address
-	Form                       url.Values
+	Operation                  string     // the link to the operation that it is about
+	Another                    string     // the link to sign in as somebody else
+	Reopen                     bool       // the page has a link to its own address
+	Form                       url.Values // what was sent, to be sent again
 }
 
 // Sent are the fields of the form that people write into, with their names.
 func (f failure) Sent() (sent []quote) {
 	for _, field := range []quote{{"why", "Why"}, {"undone", "What has undone them"}, {"status", "Status of the answer"},
-		{"body", "Body, as JSON"}, {"headers", "Headers, one on each line"}, {"confirm", "Confirm"}} {
+		{"body", "Body, as JSON"}, {"headers", "Headers, one on each line"}, {"before", "Made before"},
+		{"ids", "Ids of operations, one on each line"}, {"confirm", "Confirm"}} {
 		if f.Form.Has(field.Name) {
 			sent = append(sent, field)
 		}
@@ -85,7 +88,9 @@ func (f failure) Sent() (sent []quote) {
 }
 
 // Hidden are the others.
-func (f failure) Hidden() []string { return []string{"key", "sent", "fence", "who", "outcome"} }
+func (f failure) Hidden() []string {
+	return slices.DeleteFunc([]string{"key", "sent", "fence", "who", "outcome"}, func(name string) bool { return !f.Form.Has(name) })
+}
 
 // fail sends the page of something that went wrong. It returns nil: there is nothing more to show.
 func (v *visit) fail(status int, title, text string) error {
@@ -94,6 +99,9 @@ func (v *visit) fail(status int, title, text string) error {
 
 func (v *visit) failAbout(page failure) error {
 	status := page.Status
+	if page.Quotes == nil || status == http.StatusForbidden { // else the text stands there
+		page.Form = v.form()
+	}
 	if status == http.StatusServiceUnavailable && isRead(v.r) {
 		page.Again = v.r.URL.RequestURI()
 	}

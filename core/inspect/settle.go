@@ -43,6 +43,8 @@ type settlement struct {
 	Headers string // one on each line
 	Body    string
 	Confirm string
+	Before  string // of keys that are refused
+	IDs     string // that are marked
 	Sent    string // the hash of the command that an earlier sending of this form, whose outcome is not known, has sent
 }
 
@@ -164,15 +166,8 @@ func (v *visit) settleIt() error {
 	case !ok:
 		return err
 	}
-	id, get := life.Record.ID, v.r.PostForm.Get
-	text := func(name string) string { // browsers end the lines of a text with CR and LF
-		return strings.TrimSpace(strings.ReplaceAll(get(name), "\r\n", "\n"))
-	}
-	form := settlement{Key: get("key"), Fence: get("fence"), Who: get("who"),
-		Outcome: get("outcome"), Why: text("why"), Undone: text("undone"),
-		Status: text("status"), Headers: text("headers"), Body: text("body"), Confirm: text("confirm"), Sent: get("sent")}
-	if form.Who != v.operator.Name() { // another tab has signed in as somebody else
-		form.Key, form.Sent, form.Who = newKey(), "", v.operator.Name()
+	id, form := life.Record.ID, readForm(v.r.PostForm)
+	if v.anotherLogin(&form) {
 		return v.showSettle(http.StatusConflict, life, form, "", "Nothing was settled by this sending: the form was opened under "+
 			"another login. You are "+form.Who+" now. If it is you who decides, confirm it and send it.", false)
 	}

@@ -57,17 +57,22 @@ func (k *keyTimes) raiseTo(name string, t time.Time) {
 }
 
 // RefuseKeysBefore implements [store.Settings].
-func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error {
+func (s *Store) RefuseKeysBefore(ctx context.Context, service []byte, r store.Refusal) error {
 	if err := alive(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !w.Has(s.now()) {
+	now := s.now()
+	if !r.Window.Has(now) {
 		return store.ErrClock
 	}
+	if id := store.RefusalsID(service); r.Who != "" {
+		s.history[id] = append(s.history[id], Settled{Who: r.Who, Why: r.Why, At: now,
+			After: store.Record{Ticket: store.Ticket{ID: id, Fence: r.Before.UnixMicro()}}})
+	}
 	k := &s.keyTimes
-	t = t.Add(-time.Nanosecond) // a key that was made at t is not before it
+	t := r.Before.Add(-time.Nanosecond) // a key that was made then is not before it
 	k.raiseTo(string(service), t)
 	for _, name := range slices.Concat(slices.Collect(maps.Keys(k.floors)), slices.Collect(maps.Keys(k.ages))) {
 		if strings.HasPrefix(name, string(service)) {

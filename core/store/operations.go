@@ -133,7 +133,8 @@ type Near struct {
 	End         []byte // their last bytes; empty: any
 }
 
-// SettlementRecord is one line of the history of settlements. One of a mark was Free before, and is Unknown after it.
+// SettlementRecord is one line of the history of settlements. One of a mark was Free before, and is Unknown after it. One
+// of a refusal of keys has no states, and its AfterFence is the time in microseconds: see RefusedBefore.
 type SettlementRecord struct {
 	At          time.Time // by the store's clock
 	Who         string
@@ -159,6 +160,14 @@ type SettledOperation struct {
 
 // Marked reports whether the line is that of a mark.
 func (r SettlementRecord) Marked() bool { return r.BeforeStored == Free }
+
+// RefusedBefore is the time of a refusal: keys made before it were refused from then on. It is the zero time of other lines.
+func (r SettlementRecord) RefusedBefore() time.Time {
+	if r.AfterState != 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(r.AfterFence)
+}
 
 // The limits of references.
 const (

@@ -28,10 +28,23 @@ type Settings interface {
 	// floor rises to [AgeLimit.Floor] in the same step. ErrClock if something must be written and the store's clock is
 	// outside of w.
 	KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w Window) (AgeLimit, error)
-	// RefuseKeysBefore raises all floors of a service so that keys made before t are refused. ErrClock if the store's clock
-	// is outside of w.
-	// If ctx has a transaction of this store, it commits with it.
-	RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w Window) error
+	// RefuseKeysBefore raises all floors of a service so that keys made before r.Before are refused. Where r.Who is set, it adds
+	// a SettlementRecord to the history of [RefusalsID]. ErrClock if the store's clock is outside of r.Window. If ctx has a
+	// transaction of this store, it commits with it.
+	RefuseKeysBefore(ctx context.Context, service []byte, r Refusal) error
+}
+
+// Refusal is the argument of Settings.RefuseKeysBefore.
+type Refusal struct {
+	Before   time.Time
+	Window   Window // what the store's clock may show (T-5)
+	Who, Why string // who decided, and the reason; kept
+}
+
+// RefusalsID is the id by which the history has the refusals of a service. No record has it.
+func RefusalsID(service []byte) (id ID) {
+	copy(id[:], service)
+	return id
 }
 
 // KeyTime is the time in a claim's key, and what that allows. The zero KeyTime is for a key that has no time: it is never

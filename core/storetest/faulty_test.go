@@ -107,7 +107,7 @@ func newFaulty(s *reference) *faulty {
 	f.keepScoping = func(ctx context.Context, q question) (string, error) { return s.KeepScoping(ctx, q.name, q.value) }
 	f.adoptScoping = silent(func(ctx context.Context, q question) error { return s.AdoptScoping(ctx, q.name, q.value) })
 	f.refuseKeysBefore = silent(func(ctx context.Context, q question) error {
-		return s.RefuseKeysBefore(ctx, q.within, q.at, q.window)
+		return s.RefuseKeysBefore(ctx, q.within, store.Refusal{Before: q.at, Window: q.window, Who: q.name, Why: q.value})
 	})
 	f.keepAge = func(ctx context.Context, q question) (store.AgeLimit, error) {
 		return s.KeepAge(ctx, q.within, q.value, q.age, q.window)
@@ -247,8 +247,8 @@ func (f *faulty) AdoptScoping(ctx context.Context, namespace, fingerprint string
 	return onlyErr(f.adoptScoping(ctx, question{name: namespace, value: fingerprint}))
 }
 
-func (f *faulty) RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error {
-	return onlyErr(f.refuseKeysBefore(ctx, question{within: service, at: t, window: w}))
+func (f *faulty) RefuseKeysBefore(ctx context.Context, service []byte, r store.Refusal) error {
+	return onlyErr(f.refuseKeysBefore(ctx, question{within: service, at: r.Before, window: r.Window, name: r.Who, value: r.Why}))
 }
 
 func (f *faulty) KeepAge(ctx context.Context, of []byte, route string, age time.Duration, w store.Window) (store.AgeLimit, error) {

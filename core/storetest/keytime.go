@@ -26,6 +26,7 @@ var keyTimeChecks = []check{
 	{"KeyTime/FreedAndDropped", keyTimeFreedAndDropped},
 	{"KeyTime/Resumed", keyTimeResumed},
 	{"KeyTime/RefuseBefore", keyTimeRefuseBefore},
+	{"KeyTime/RefuseBeforeHistory", keyTimeRefuseBeforeHistory},
 	{"KeyTime/RefuseBeforeByAnyClock", keyTimeRefuseBeforeByAnyClock},
 	{"KeyTime/Ages", keyTimeAges},
 	{"KeyTime/AgesByBothClocks", keyTimeAgesByBothClocks},
@@ -122,7 +123,7 @@ func keyTimeRecordFirst(t *testing.T, s *fixture) {
 	}
 	paid := store.Completion{Answer: answerOf("paid"), Retention: retention}
 	require.NoError(t, s.Store.End(s.ctx, won.Ticket, answered(paid)))
-	require.NoError(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), store.Window{}))
+	require.NoError(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c), store.Refusal{Before: now.Add(time.Minute), Window: store.Window{}}))
 	for _, w := range []store.Window{past, future} {
 		rec := s.lose(t, valid(repeat(c), w))
 		require.Equal(t, store.Completed, rec.State())
@@ -291,7 +292,7 @@ func keyTimeResumed(t *testing.T, s *fixture) {
 	c := s.timed(store.Resume, now, now)
 	s.win(t, valid(c, present))
 	s.Advance(t, 2*lease)
-	require.NoError(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), store.Window{}))
+	require.NoError(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c), store.Refusal{Before: now.Add(time.Minute), Window: store.Window{}}))
 	again := s.win(t, valid(repeat(c), past))
 	require.EqualValues(t, 2, again.Fence)
 	require.True(t, again.Timed)
@@ -325,7 +326,7 @@ func keyTimeRefuseBefore(t *testing.T, s *fixture) {
 	claim := func(made time.Time) store.Claim { return s.timed(store.Park, now, made) }
 	refuse := func(c store.Claim, before time.Time) {
 		t.Helper()
-		require.NoError(t, s.instances[len(s.instances)-1].(store.Settings).RefuseKeysBefore(s.ctx, service(c), before, store.Window{}))
+		require.NoError(t, s.instances[len(s.instances)-1].(store.Settings).RefuseKeysBefore(s.ctx, service(c), store.Refusal{Before: before, Window: store.Window{}}))
 	}
 	untimed := func(made time.Time) store.Claim {
 		c := claim(made)
@@ -367,10 +368,10 @@ func keyTimeRefuseBeforeByAnyClock(t *testing.T, s *fixture) {
 	c := s.timed(store.Park, now, now)
 	ahead, behind, right := windows(now)
 	for _, w := range []store.Window{ahead, behind} {
-		require.ErrorIs(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), w), store.ErrClock)
+		require.ErrorIs(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c), store.Refusal{Before: now.Add(time.Minute), Window: w}), store.ErrClock)
 	}
 	s.win(t, c)
-	require.NoError(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c), now.Add(time.Minute), right))
+	require.NoError(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c), store.Refusal{Before: now.Add(time.Minute), Window: right}))
 	s.requireKeyRefused(t, s.timed(store.Park, now, now))
 }
 
@@ -487,6 +488,32 @@ func keyTimeLeft(t *testing.T, s *fixture) {
 	require.Equal(t, 2*time.Hour, again.Before)
 }
 
+// Who has refused keys is in the history of the service, and of no operation.
+//
+// CONTRACT T-6, X-7
+func keyTimeRefuseBeforeHistory(t *testing.T, s *fixture) {
+	now := s.now(t).Truncate(time.Microsecond)
+	c := s.command(store.Park)
+	refuse := func(r store.Refusal) {
+		require.NoError(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c), r))
+	}
+	refuse(store.Refusal{Before: now})
+	refuse(store.Refusal{Before: now, Who: "chief", Why: "a restore"})
+	refuse(store.Refusal{Before: now.Add(time.Minute), Who: "chief", Why: "another one"})
+	history, err := s.Store.History(s.ctx, store.RefusalsID(service(c)))
+	require.NoError(t, err)
+	require.Len(t, history, 2)
+	require.Equal(t, []string{"chief", "a restore"}, []string{history[0].Who, history[0].Why})
+	require.True(t, now.Equal(history[0].RefusedBefore()))
+	require.True(t, now.Add(time.Minute).Equal(history[1].RefusedBefore()))
+	require.False(t, history[0].At.IsZero())
+	require.Zero(t, history[0].BeforeState)
+	require.False(t, history[0].Marked())
+	settled, err := s.Store.LastSettled(s.ctx, service(c), "", 10)
+	require.NoError(t, err)
+	require.Empty(t, settled)
+}
+
 // A route that stops using timed keys goes on refusing what the service refused: an operator may have refused those
 // keys after a restore, before the route had an age.
 //
@@ -496,7 +523,7 @@ func keyTimeLeftBelowFloor(t *testing.T, s *fixture) {
 	_, _, right := windows(now)
 	st := s.Store.(store.Settings)
 	lost := s.timed(store.Park, now, now.Add(-time.Hour))
-	require.NoError(t, st.RefuseKeysBefore(s.ctx, service(lost), now, right))
+	require.NoError(t, st.RefuseKeysBefore(s.ctx, service(lost), store.Refusal{Before: now, Window: right}))
 	for _, age := range []time.Duration{24 * time.Hour, 0} {
 		_, err := st.KeepAge(s.ctx, service(lost), lost.Method+" "+lost.Route, age, right)
 		require.NoError(t, err)
@@ -513,7 +540,7 @@ func keyTimeCancelled(t *testing.T, s *fixture) {
 	st := s.Store.(store.Settings)
 	_, err := st.KeepAge(over, service(c), "POST /", time.Hour, store.Window{})
 	noSentinel(t, err)
-	noSentinel(t, st.RefuseKeysBefore(over, service(c), now.Add(time.Hour), store.Window{}))
+	noSentinel(t, st.RefuseKeysBefore(over, service(c), store.Refusal{Before: now.Add(time.Hour), Window: store.Window{}}))
 	s.win(t, c)
 }
 

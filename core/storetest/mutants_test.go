@@ -60,7 +60,7 @@ type settings interface {
 	KeepScoping(ctx context.Context, namespace, fingerprint string) (string, error)
 	AdoptScoping(ctx context.Context, namespace, fingerprint string) error
 	KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w store.Window) (store.AgeLimit, error)
-	RefuseKeysBefore(ctx context.Context, service []byte, t time.Time, w store.Window) error
+	RefuseKeysBefore(ctx context.Context, service []byte, r store.Refusal) error
 }
 
 // Without a fault it is sound: what the tests find is the fault.
@@ -718,6 +718,9 @@ var keyTimeMutants = []mutant{
 	}},
 	{"judges what goes on", "KeyTime/Resumed", judgesFirst},
 	{"refuses nothing", "KeyTime/RefuseBefore", func(s *faulty) { s.refuseKeysBefore.says(none{}) }},
+	{"forgets who has refused", "KeyTime/RefuseBeforeHistory", func(s *faulty) {
+		s.refuseKeysBefore.asks(func(q *question) { q.name = "" })
+	}},
 	{"refuses the moment as well", "KeyTime/RefuseBefore", func(s *faulty) {
 		s.refuseKeysBefore.asks(func(q *question) { q.at = q.at.Add(time.Millisecond) })
 	}},

@@ -78,6 +78,14 @@ func TestInspectorIsAccessible(t *testing.T) {
 			"operations/" + strings.Repeat("0", 64), "nothing"} {
 			visit(path)
 		}
+		visit("restore")
+		b.click("input[name=confirm]")
+		b.press("refuse")
+		eval[any](b, "document.querySelector('[name=why]').value = 'restore, ticket 7'")
+		b.click("form[action$='/keys'] button")
+		b.until("document.querySelector('.done')")
+		b.accessible()
+		b.looks()
 		b.open(p.URL + "/idem/find")
 		eval[any](b, "document.querySelector('[name=id]').value = 'nothing of ours'")
 		b.click("#by-id ~ form button")

@@ -35,6 +35,8 @@ func (a *App) newInspector() (http.Handler, error) {
 		Settle:  "POST /v1/operations/:id/settle",
 		Retry:   "POST /v1/operations/:id/retry",
 		GiveUp:  "POST /v1/operations/:id/give-up",
+		Refuse:  "POST /v1/keys/refusals",
+		Mark:    "POST /v1/operations/marks",
 		Caller: func(r *http.Request) (authctx.Principal, error) {
 			cookie, err := r.Cookie(signInCookie)
 			if err != nil {
@@ -53,6 +55,8 @@ func inspectorRoutes() core.Routes {
 		"POST /idem/operations/:id/answer": {Exempt: "shows an answer; reading it is logged"},
 		"POST /idem/operations/:id/settle": {Exempt: "runs POST /v1/operations/:id/settle, which is guarded, with the form's key"},
 		"POST /idem/operations/:id/push":   {Exempt: "runs POST /v1/operations/:id/retry or give-up, which are guarded"},
+		"POST /idem/restore/keys":          {Exempt: "runs POST /v1/keys/refusals, which is guarded, with the form's key"},
+		"POST /idem/restore/marks":         {Exempt: "runs POST /v1/operations/marks, which is guarded, with the form's key"},
 		"POST /idem-sign-in":               {Exempt: "sets the cookie of the demo; moves no money"},
 	}
 }

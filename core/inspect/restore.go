@@ -1,0 +1,165 @@
+package inspect
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
+)
+
+// restorePage has the forms of supervisors for what a restore, or a failover, has lost: keys are refused, and operations that
+// a provider knows are marked.
+type restorePage struct {
+	core.Refusals
+	Keys, Marks serviceForm
+	Done        string // what a form has done
+}
+
+// serviceForm is one of these forms.
+type serviceForm struct {
+	Allowed bool   // by the roles of its route
+	Roles   string // that its route needs, where it is not
+	settlement
+	Problem string
+}
+
+// restore shows both forms.
+func (v *visit) restore() error { return v.showRestore(http.StatusOK, restorePage{}) }
+
+func (v *visit) showRestore(status int, page restorePage) error {
+	refusals, err := v.operator.Refusals(v.r.Context())
+	if err != nil {
+		return err
+	}
+	page.Refusals = refusals
+	for form, route := range map[*serviceForm]commandRoute{&page.Keys: v.refuse, &page.Marks: v.mark} {
+		form.Allowed, form.Roles = route.allows(v.principal), strings.Join(route.roles, ", ")
+		if form.Key == "" {
+			form.Key, form.Who = newKey(), v.operator.Name()
+		}
+	}
+	if page.Keys.Before == "" {
+		page.Keys.Before = refusals.Latest.UTC().Format(time.RFC3339)
+	}
+	title := "After a restore"
+	if page.Keys.Problem+page.Marks.Problem != "" {
+		title = "Nothing was changed: " + title
+	}
+	return v.show(status, "restore", title, "restore", page)
+}
+
+// restores reports whether the pages have one of the forms for this operator. Without it they say who has.
+func (v *visit) restores() bool {
+	return v.operator.Supervises() && (v.refuse.allows(v.principal) || v.mark.allows(v.principal))
+}
+
+// mayRestore lets through who has one of the forms. Otherwise there is a page that says what is missing.
+func (v *visit) mayRestore(serve func(v *visit) error) error {
+	switch {
+	case v.refuse.pattern == "" && v.mark.pattern == "":
+		return v.fail(http.StatusForbidden, "These pages only read",
+			"This service does not let supervisors refuse keys or mark operations here. Use its API.")
+	case !v.restores():
+		return v.fail(http.StatusForbidden, "You may not do this", "To refuse keys, or to mark operations, the login needs a role "+
+			"of a supervisor, and one of the roles "+strings.Join(append(v.refuse.roles, v.mark.roles...), ", ")+
+			". Nothing was changed.")
+	}
+	return serve(v)
+}
+
+// refuseKeys sends the form through the guarded command of the API.
+func (v *visit) refuseKeys() error {
+	form, ok, err := v.sentForm()
+	if !ok {
+		return err
+	}
+	before, err := time.Parse(time.RFC3339, form.Before)
+	switch {
+	case form.Problem != "":
+	case err != nil:
+		form.Problem = "The time is none of RFC 3339, such as 2026-11-28T22:05:00Z."
+	case !strings.EqualFold(form.Confirm, "refuse"):
+		form.Problem = "To confirm, type exactly: refuse"
+	}
+	body, err := json.Marshal(map[string]any{"before": before, "reason": form.Why})
+	if err != nil {
+		form.Problem = "The form holds text that cannot be kept."
+	}
+	return v.sendForm(v.refuse, form, body, func(r *http.Request, p core.Principal, _ string) *core.Reply {
+		return v.Module.ServeRefuseKeys(r, p)
+	}, func(form serviceForm, out *answered) restorePage {
+		page := restorePage{Keys: form}
+		if out != nil {
+			page.Done = "Keys made before " + utc(before) + " are refused from now on."
+		}
+		return page
+	})
+}
+
+// markLost likewise.
+func (v *visit) markLost() error {
+	form, ok, err := v.sentForm()
+	if !ok {
+		return err
+	}
+	body, err := json.Marshal(map[string]any{"ids": strings.Fields(form.IDs), "reason": form.Why})
+	if err != nil {
+		form.Problem = "The form holds text that cannot be kept."
+	}
+	return v.sendForm(v.mark, form, body, func(r *http.Request, p core.Principal, _ string) *core.Reply {
+		return v.Module.ServeMark(r, p)
+	}, func(form serviceForm, out *answered) restorePage {
+		page := restorePage{Marks: form}
+		if out != nil {
+			var done struct{ Marked, Left, Running int }
+			_ = json.Unmarshal(out.body.Bytes(), &done) // the API's own
+			page.Done = "Marked: " + operationsText(done.Marked) + ". Left alone, because they have a record: " +
+				thousands(done.Left) + "; because an attempt has not ended: " + thousands(done.Running) + "."
+		}
+		return page
+	})
+}
+
+// sentForm reads one of these forms. If it cannot be sent as it is, its Problem says why.
+func (v *visit) sentForm() (form serviceForm, ok bool, err error) {
+	if v.r.ParseForm() != nil {
+		return form, false, v.fail(http.StatusBadRequest, "The form could not be read", "Nothing was changed. Open it again.")
+	}
+	form.settlement = readForm(v.r.PostForm)
+	switch {
+	case v.anotherLogin(&form.settlement):
+		form.Problem = "Nothing was changed: the form was opened under another login. You are " + form.Who + " now."
+	case form.Key == "":
+		form.Key, form.Problem = newKey(), "The form is not whole. Look at it, and send it again."
+	case form.Why == "":
+		form.Problem = "Say why. It is kept for good."
+	}
+	return form, true, nil
+}
+
+// sendForm sends a form that is whole, and shows what has become of it. page gives the form back, or, with the answer, tells
+// what was done.
+func (v *visit) sendForm(route commandRoute, form serviceForm, body []byte,
+	serve func(r *http.Request, p core.Principal, id string) *core.Reply, page func(serviceForm, *answered) restorePage) error {
+	switch {
+	case !route.allows(v.principal):
+		return v.fail(http.StatusForbidden, "You may not do this", "For it the login needs one of the roles "+
+			strings.Join(route.roles, ", ")+". Nothing was changed.")
+	case form.Problem != "":
+		return v.showRestore(http.StatusBadRequest, page(form, nil))
+	}
+	out, err := v.command(v.r.Context(), route, store.ID{}, form.Key, body, serve)
+	switch {
+	case err != nil, out.status >= http.StatusInternalServerError:
+		v.w.Header().Set("Retry-After", "2")
+		return v.fail(http.StatusServiceUnavailable, "It is not known yet whether it was done",
+			"Send the form again as it is: it has a key of its own, and is carried out once.")
+	case out.status == http.StatusOK:
+		return v.showRestore(http.StatusOK, page(serviceForm{}, out))
+	}
+	form.Problem = out.problem()
+	return v.showRestore(out.status, page(form, nil))
+}
