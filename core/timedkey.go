@@ -34,9 +34,9 @@ func keyMade(key string) time.Time {
 // RefuseKeysBefore is for an operator, after the database has lost commits: after a restore from a backup, or after a
 // failover to an asynchronous standby. From then on every instance refuses timed keys that were made before t and have no
 // record, with 409 key_too_old, because their records may be lost. The database keeps t, and a later call can only raise
-// it. Call RefuseKeysBefore before the app serves again. It
-// leaves no row of the history, as ServeRefuseKeys does, because it does not know who decides. Pass the present time plus [store.MaxKeyAhead] (5 minutes), because
-// a client whose clock is ahead may have used a key with a later time. Keys without a time cannot be judged.
+// it. Call RefuseKeysBefore before the app serves again. Pass the present time plus [store.MaxKeyAhead] (5 minutes), because
+// a client whose clock is ahead may have used a key with a later time. Keys without a time cannot be judged. Only
+// [Module.ServeRefuseKeys] knows who decides, and leaves a row of the history.
 //
 // Errors: t is more than 5 minutes ahead of this process's clock, which would refuse every key; [ErrClock] if that clock
 // and the store's are too far apart, because the call cannot be undone; the store is not a [store.Settings]. Any other error

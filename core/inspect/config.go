@@ -120,8 +120,8 @@ func (s commandRoute) allows(p core.Principal) bool {
 	return s.pattern != "" && p.HasAnyRole(s.roles...)
 }
 
-// parseRoute finds the id in the route, unless it is about the whole service. The module must have it in its table, behind the
-// guards.
+// parseRoute finds the id in the route, unless it is about the whole service. The module must have it in its table, behind
+// the guards.
 func parseRoute(field, route string, whole bool, module *core.Module) (commandRoute, error) {
 	if route == "" {
 		return commandRoute{}, nil

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Every form that changes something says in a hidden field for whom it was opened. So it is told from a search, and a page of
-// an error gives its text back.
+// Every form that changes something says in a hidden field for whom it was opened. So it is told from a search, and a page
+// of an error gives its text back.
 
 // readForm reads the fields that the forms have.
 func readForm(sent url.Values) settlement {
@@ -29,8 +29,8 @@ func (v *visit) anotherLogin(form *settlement) bool {
 	return true
 }
 
-// form is what a page of an error gives back: the form that this request has sent, if it came from a page of this site. It is
-// checked anew when it is sent again, and nothing of it is kept.
+// form is what a page of an error gives back: the form that this request has sent, if it came from a page of this site. It
+// is checked anew when it is sent again, and nothing of it is kept.
 func (v *visit) form() url.Values {
 	if !v.own || isRead(v.r) || v.r.ParseForm() != nil || !v.r.PostForm.Has("who") {
 		return nil

@@ -89,7 +89,8 @@ func (f failure) Sent() (sent []quote) {
 
 // Hidden are the others.
 func (f failure) Hidden() []string {
-	return slices.DeleteFunc([]string{"key", "sent", "fence", "who", "outcome"}, func(name string) bool { return !f.Form.Has(name) })
+	hidden := []string{"key", "sent", "fence", "who", "outcome"}
+	return slices.DeleteFunc(hidden, func(name string) bool { return !f.Form.Has(name) })
 }
 
 // fail sends the page of something that went wrong. It returns nil: there is nothing more to show.

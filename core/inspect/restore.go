@@ -10,8 +10,8 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// restorePage has the forms of supervisors for what a restore, or a failover, has lost: keys are refused, and operations that
-// a provider knows are marked.
+// restorePage has the forms of supervisors for what a restore, or a failover, has lost: keys are refused, and operations
+// that a provider knows are marked.
 type restorePage struct {
 	core.Refusals
 	Keys, Marks serviceForm
@@ -63,8 +63,8 @@ func (v *visit) mayRestore(serve func(v *visit) error) error {
 		return v.fail(http.StatusForbidden, "These pages only read",
 			"This service does not let supervisors refuse keys or mark operations here. Use its API.")
 	case !v.restores():
-		return v.fail(http.StatusForbidden, "You may not do this", "To refuse keys, or to mark operations, the login needs a role "+
-			"of a supervisor, and one of the roles "+strings.Join(append(v.refuse.roles, v.mark.roles...), ", ")+
+		return v.fail(http.StatusForbidden, "You may not do this", "To refuse keys, or to mark operations, the login needs a "+
+			"role of a supervisor, and one of the roles "+strings.Join(append(v.refuse.roles, v.mark.roles...), ", ")+
 			". Nothing was changed.")
 	}
 	return serve(v)

@@ -133,8 +133,8 @@ type Near struct {
 	End         []byte // their last bytes; empty: any
 }
 
-// SettlementRecord is one line of the history of settlements. One of a mark was Free before, and is Unknown after it. One
-// of a refusal of keys has no states, and its AfterFence is the time in microseconds: see RefusedBefore.
+// SettlementRecord is one line of the history of settlements. One of a mark was Free before, and is Unknown after it.
+// One of a refusal of keys has no states, and its AfterFence is the time in microseconds: see RefusedBefore.
 type SettlementRecord struct {
 	At          time.Time // by the store's clock
 	Who         string

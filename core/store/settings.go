@@ -28,9 +28,9 @@ type Settings interface {
 	// floor rises to [AgeLimit.Floor] in the same step. ErrClock if something must be written and the store's clock is
 	// outside of w.
 	KeepAge(ctx context.Context, service []byte, route string, age time.Duration, w Window) (AgeLimit, error)
-	// RefuseKeysBefore raises all floors of a service so that keys made before r.Before are refused. Where r.Who is set, it adds
-	// a SettlementRecord to the history of [RefusalsID]. ErrClock if the store's clock is outside of r.Window. If ctx has a
-	// transaction of this store, it commits with it.
+	// RefuseKeysBefore raises all floors of a service so that keys made before r.Before are refused. Where r.Who is set, it
+	// adds a SettlementRecord to the history of [RefusalsID]. ErrClock if the store's clock is outside of r.Window. If ctx
+	// has a transaction of this store, it commits with it.
 	RefuseKeysBefore(ctx context.Context, service []byte, r Refusal) error
 }
 

@@ -123,7 +123,8 @@ func keyTimeRecordFirst(t *testing.T, s *fixture) {
 	}
 	paid := store.Completion{Answer: answerOf("paid"), Retention: retention}
 	require.NoError(t, s.Store.End(s.ctx, won.Ticket, answered(paid)))
-	require.NoError(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c), store.Refusal{Before: now.Add(time.Minute), Window: store.Window{}}))
+	require.NoError(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c),
+		store.Refusal{Before: now.Add(time.Minute)}))
 	for _, w := range []store.Window{past, future} {
 		rec := s.lose(t, valid(repeat(c), w))
 		require.Equal(t, store.Completed, rec.State())
@@ -292,7 +293,8 @@ func keyTimeResumed(t *testing.T, s *fixture) {
 	c := s.timed(store.Resume, now, now)
 	s.win(t, valid(c, present))
 	s.Advance(t, 2*lease)
-	require.NoError(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c), store.Refusal{Before: now.Add(time.Minute), Window: store.Window{}}))
+	require.NoError(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c),
+		store.Refusal{Before: now.Add(time.Minute)}))
 	again := s.win(t, valid(repeat(c), past))
 	require.EqualValues(t, 2, again.Fence)
 	require.True(t, again.Timed)
@@ -326,7 +328,8 @@ func keyTimeRefuseBefore(t *testing.T, s *fixture) {
 	claim := func(made time.Time) store.Claim { return s.timed(store.Park, now, made) }
 	refuse := func(c store.Claim, before time.Time) {
 		t.Helper()
-		require.NoError(t, s.instances[len(s.instances)-1].(store.Settings).RefuseKeysBefore(s.ctx, service(c), store.Refusal{Before: before, Window: store.Window{}}))
+		require.NoError(t, s.instances[len(s.instances)-1].(store.Settings).RefuseKeysBefore(s.ctx, service(c),
+			store.Refusal{Before: before}))
 	}
 	untimed := func(made time.Time) store.Claim {
 		c := claim(made)
@@ -368,10 +371,12 @@ func keyTimeRefuseBeforeByAnyClock(t *testing.T, s *fixture) {
 	c := s.timed(store.Park, now, now)
 	ahead, behind, right := windows(now)
 	for _, w := range []store.Window{ahead, behind} {
-		require.ErrorIs(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c), store.Refusal{Before: now.Add(time.Minute), Window: w}), store.ErrClock)
+		require.ErrorIs(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c),
+			store.Refusal{Before: now.Add(time.Minute), Window: w}), store.ErrClock)
 	}
 	s.win(t, c)
-	require.NoError(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c), store.Refusal{Before: now.Add(time.Minute), Window: right}))
+	require.NoError(t, s.Store.(store.Settings).RefuseKeysBefore(s.ctx, service(c),
+		store.Refusal{Before: now.Add(time.Minute), Window: right}))
 	s.requireKeyRefused(t, s.timed(store.Park, now, now))
 }
 
@@ -540,7 +545,7 @@ func keyTimeCancelled(t *testing.T, s *fixture) {
 	st := s.Store.(store.Settings)
 	_, err := st.KeepAge(over, service(c), "POST /", time.Hour, store.Window{})
 	noSentinel(t, err)
-	noSentinel(t, st.RefuseKeysBefore(over, service(c), store.Refusal{Before: now.Add(time.Hour), Window: store.Window{}}))
+	noSentinel(t, st.RefuseKeysBefore(over, service(c), store.Refusal{Before: now.Add(time.Hour)}))
 	s.win(t, c)
 }
 
