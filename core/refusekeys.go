@@ -53,8 +53,8 @@ func (o *Operator) Refusals(ctx context.Context) (Refusals, error) {
 
 // ServeRefuseKeys is [Module.RefuseKeysBefore] as a command of supervisors. The JSON body is {"before": a time of RFC 3339,
 // at most 5 minutes ahead, "reason": ...}. The answer says how many routes it concerns, and what their clients will be told.
-// The observer gets EventKeysRefused, and the history a row (see [Operator.Refusals]). Mount it on a guarded route that takes
-// no timed keys.
+// The observer gets EventKeysRefused, and the history a row (see [Operator.Refusals]). Mount it on a guarded route that
+// takes no timed keys.
 //
 // Refusals: 400 for any other body; 401; 403; 500 misconfigured if the store is no store.Settings; 503 if the store does not
 // answer, or the clocks are too far apart.
