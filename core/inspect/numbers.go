@@ -11,14 +11,16 @@ import (
 // minutes is how far back Numbers count.
 const minutes = 60
 
-// Numbers counts the events of this process in the last hour, by the minute. It is a [core.Observer]: make it the module's
-// Observer, or call its Observe from the observer that the module has. It keeps only numbers.
+// Numbers counts the events of this process in the last hour, by the minute, and who repeats. It is a [core.Observer]: make
+// it the module's Observer, or call its Observe from the observer that the module has. It keeps only numbers, and the ids of
+// the last 1,000 operations whose key met in_flight or outcome_unknown.
 type Numbers struct {
 	now   func() time.Time
 	began time.Time
 
-	mu   sync.Mutex
-	ring [minutes]minute
+	mu      sync.Mutex
+	ring    [minutes]minute
+	repeats repeats
 }
 
 // minute is what was counted in one minute.
@@ -32,9 +34,11 @@ func NewNumbers() *Numbers { return &Numbers{now: time.Now, began: time.Now()} }
 
 // Observe implements [core.Observer].
 func (n *Numbers) Observe(_ context.Context, e core.Event) {
-	current := n.now().Unix() / 60
+	now := n.now()
+	current := now.Unix() / 60
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.repeats.see(e, now)
 	m := &n.ring[current%minutes]
 	if m.since != current {
 		*m = minute{since: current, events: map[core.EventKind]int{}}

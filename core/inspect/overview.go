@@ -107,6 +107,9 @@ type numbersView struct {
 	Bars []bar
 	Top  int       // the most attempts of a minute
 	From time.Time // when this instance has begun to count
+
+	Repeated   []repeat
+	MaxRepeats int
 }
 
 // numberRow is a number with its name in plain words.
@@ -163,7 +166,7 @@ const chartHeight = 60
 
 func (n *Numbers) view() *numbersView {
 	sums, attempts, warnings := n.lastHour()
-	v := &numbersView{From: n.began}
+	v := &numbersView{From: n.began, Repeated: n.mostRepeated(), MaxRepeats: maxRepeats}
 	for i, e := range named {
 		if i < 4 || sums[e.kind] > 0 { // the first ones also where they are 0: so a reader knows what is counted
 			v.Rows = append(v.Rows, numberRow{string(e.kind), e.text, sums[e.kind], e.kind.IsWarning()})
