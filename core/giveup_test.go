@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"testing"
@@ -180,32 +181,43 @@ func TestRunGivesUpAfterItsTime(t *testing.T) {
 	}
 }
 
-// Config.Resume is a table: an erasure that broke off, beside the refunds' resumer, is left to its client and loses no attempt.
+// Config.Resume is a table: an erasure that broke off, beside the refunds' resumer, is left to its operator and loses no attempt.
+// The repeat goes on behind what it has erased, and ends it.
 //
 // CONTRACT X-10
 func TestResumersAreByRoute(t *testing.T) {
 	inBubble(t, "an erasure beside the refunds' resumer", func(t *testing.T) {
 		const refunds, erasures = "/v1/refunds", "/v1/erasures"
-		st, resumed := memstore.New(), list[string]{}
-		a := newApp(t, core.Config{Store: st,
-			Routes: core.Routes{"POST " + refunds: {Recovery: core.Resume}, "POST " + erasures: {Recovery: core.Resume}},
+		st, resumed := &erasing{Store: memstore.New(), dies: 2}, list[string]{}
+		a := newOpsApp(t, core.Config{Store: st,
+			Routes: core.Routes{"POST " + refunds: {Recovery: core.Resume},
+				"POST " + erasures: {Recovery: core.Resume, Roles: []string{"operator"}}},
 			Resume: map[string]core.Resumer{"POST " + refunds: func(ctx context.Context, r core.Record) (*core.Answer, error) {
 				resumed.add(r.Route)
 				return &core.Answer{Status: http.StatusCreated}, book(ctx, "sealed", nil)
 			}}}, sealed(status(http.StatusBadGateway)))
 		a.pattern = refunds
 		a.post("k-1", `{}`)
-		a.pattern = erasures
-		a.post("k-2", `{}`)
+		a.pattern, a.handler = erasures, func(w http.ResponseWriter, r *http.Request) {
+			_ = a.module.ServeErase(r, operator).WriteTo(w)
+		}
+		erase := func() *httptest.ResponseRecorder { return a.postAs(operator, "k-2", eraseAlice) }
+		requireProblem(t, erase(), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
 		time.Sleep(store.DefaultDeadline)
 		a.runFor(core.DefaultResumeFor / 2)
 		require.Equal(t, []string{refunds}, resumed.all())
-		rec := find(t, st, "k-2")
+		rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(operator, "k-2"), store.Viewer{All: true})
+		require.NoError(t, err)
 		require.True(t, rec.HalfDone())
 		require.Equal(t, 1, rec.Attempts)
 		require.Equal(t, core.Outlook{Known: true, Until: rec.CreatedAt.Add(core.DefaultResumeFor)}, a.module.Outlook(rec))
-		a.handler = sealed(created)
-		require.Equal(t, "created", a.post("k-2", `{}`).Header().Get("Idempotency-Result"))
+		batches := st.batches
+		w := erase()
+		require.Equal(t, "created", w.Header().Get("Idempotency-Result"), w.Body)
+		require.JSONEq(t, `{"records":3,"open":[]}`, w.Body.String())
+		require.Equal(t, batches+2, st.batches, "what was erased is not erased again")
+		a.pattern = refunds
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeKeyExpired)
 	})
 }
 
