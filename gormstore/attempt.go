@@ -42,7 +42,7 @@ var _ store.Attempt = (*attempt)(nil)
 
 // Begin implements [store.Attempts].
 func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.Claimed, error) {
-	for range txn.MaxTries {
+	for try := range txn.MaxTries {
 		a, claimed, err := s.begin(ctx, c)
 		switch {
 		case err != nil:
@@ -65,6 +65,7 @@ func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.
 			return nil, claimed, err
 		case claimed.Won:
 			return s.goesOn(c, claimed.Record), claimed, nil
+		case claimed.Busy && try == 0: // perhaps by a repeat that only looks
 		default:
 			return nil, claimed, nil
 		}

@@ -32,7 +32,7 @@ func (s *Store) begin(ctx context.Context, c store.Claim) (a *attempt, claimed s
 // beginInFile is begin on SQLite: neither a repeat nor a look waits for the writer.
 func (s *Store) beginInFile(ctx context.Context, c store.Claim) (a *attempt, claimed store.Claimed, err error) {
 	l := &lookedAt{attempt: attempt{store: s, claim: c, fence: 1}}
-	l.lock = pgtype.Bool{Bool: s.db.Process.Reserve(c.ID, c.Owner), Valid: true}
+	l.lock = s.db.Process.Reserve(c.ID, c.Owner)
 	defer func() {
 		if a == nil {
 			s.db.Process.Unreserve(c.ID, c.Owner)
@@ -114,8 +114,8 @@ func (s *Store) openAndLook(ctx context.Context, c store.Claim) (
 		a = &l.attempt
 		a.last, a.isOpen = s.db.NewTx(own, &a.first), true
 		a.last.Mark = l.mark
-	case err == nil && txn.IsThere(claimed) && !l.lock.Bool: // with the lock, ROLLBACK comes first: no repeat may find it busy
-		open = own
+	case err == nil && txn.IsThere(claimed) && (!l.lock || claimed.Record.State() == store.Completed):
+		open = own // no repeat of it needs the lock; else ROLLBACK comes first, so that none finds it busy
 	}
 	return a, open, claimed, err
 }
@@ -123,8 +123,8 @@ func (s *Store) openAndLook(ctx context.Context, c store.Claim) (
 // lookedAt is what the first message of an attempt reads, in one piece of memory with the attempt.
 type lookedAt struct {
 	attempt attempt
-	lock    pgtype.Bool // NULL: not tried
-	now, at pgtype.Int8 // when it was tried, and when the record was read
+	lock    bool
+	now, at pgtype.Int8 // when the lock was tried, and when the record was read
 	floor   floor
 	mark    txn.Mark
 	record  recordScan
@@ -147,15 +147,16 @@ func (l *lookedAt) lockAndLook(ctx context.Context, own *sql.Conn) error {
 // taken.
 func (l *lookedAt) calls(ctx context.Context, own *sql.Conn) ([]txn.Call, error) {
 	db, c := l.attempt.store.db, &l.attempt.claim
-	name, row, args := lockFirst, []any{&l.lock, &l.now}, append(db.Guards(c.Deadline), txn.LockKey(c.ID), c.ID[:])
-	if floor := floorName(*c); floor != "" {
-		name, row, args = lockTimed, append(row, &l.floor), append(args, floor)
-	}
-	first, err := db.CallOf(ctx, own, name, l.mark.Targets(row...), args...)
+	first, err := db.CallOf(ctx, own, lockFirst, l.mark.Targets(&l.lock, &l.now), append(db.Guards(c.Deadline), txn.LockKey(c.ID))...)
 	if err != nil {
 		return nil, err
 	}
-	second, err := db.CallOf(ctx, own, lookFirst, l.record.targets(&l.at), c.ID[:])
+	var second txn.Call
+	if floor := floorName(*c); floor == "" {
+		second, err = db.CallOf(ctx, own, lookFirst, l.record.targets(&l.at), c.ID[:])
+	} else {
+		second, err = db.CallOf(ctx, own, lookTimed, l.record.targets(&l.at, &l.floor), c.ID[:], floor)
+	}
 	return []txn.Call{first, second}, err
 }
 
@@ -176,9 +177,7 @@ func (l *lookedAt) decide(ctx context.Context) (store.Claimed, error) {
 		a.seen, a.fence, a.timed, a.stepped = seen.Fence, seen.Fence+1, seen.Timed, seen.Recovery == store.Resume
 	}
 	switch {
-	case !l.lock.Valid: // the record that decided has gone in between
-		return store.Claimed{}, txn.ErrRace
-	case !l.lock.Bool:
+	case !l.lock:
 		return store.Claimed{Busy: true}, nil
 	case !there && !c.Trusts(now):
 		return store.Claimed{}, store.ErrClock

@@ -89,7 +89,7 @@ func (r *replicated) demand() {
 // waiting returns the backend whose COMMIT waits for the standby.
 func (r *replicated) waiting() (pid int) {
 	r.t.Helper()
-	return r.waitingWith("query = 'COMMIT' OR query LIKE 'WITH %'")
+	return r.waitingWith("query = 'COMMIT' OR query LIKE 'SELECT CAST(CASE%'")
 }
 
 // waitingWith returns the backend that waits for the standby with such a statement.

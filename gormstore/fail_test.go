@@ -3,15 +3,20 @@ package gormstore_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
+	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/internal/txn"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -237,6 +242,36 @@ func TestTakeoverAsksForTheLeaseAgain(t *testing.T) {
 	require.False(t, got.Busy, "the record is told, and with it whose it is")
 	require.Equal(t, ticket, got.Record.Ticket)
 	require.NoError(t, st.End(t.Context(), ticket, store.Ending{State: store.Completed, Answer: paid()}))
+}
+
+// A repeat holds the key's lock while it only looks, in the moment in which another one takes the operation over. That one tries
+// again: nobody is at work.
+//
+// CONTRACT X-15
+func TestTakeoverBesideALook(t *testing.T) {
+	t.Parallel()
+	url := migratedURL(t)
+	db := openPostgres(t, url, 4)
+	st := newStore(t, openPostgres(t, url, 4))
+	c := command(store.Resume)
+	won(t, st, c)
+	advance(t, db, 2*c.Lease)
+
+	stops := &stopper{Connector: stdlib.GetConnector(*try(pgx.ParseConfig(url)).ok(t)), begins: "WITH l AS"}
+	pool := sql.OpenDB(stops)
+	t.Cleanup(func() { require.NoError(t, pool.Close()) })
+	other := newStore(t, openDB(t, postgres.New(postgres.Config{Conn: pool}), 4))
+	require.NoError(t, other.Validate(t.Context()))
+	var look *gorm.DB
+	stops.first = func() {
+		look = db.Begin()
+		require.NoError(t, look.Exec("SELECT pg_advisory_xact_lock(?)", txn.LockKey(c.ID)).Error)
+		stops.begins, stops.first = lockFirst, func() { require.NoError(t, look.Rollback().Error) }
+	}
+	_, claimed, err := other.Begin(t.Context(), again(c))
+	require.NoError(t, err)
+	require.NotNil(t, look)
+	require.True(t, claimed.Won, "%+v", claimed)
 }
 
 // A free key is taken, and becomes free again, between the look of a claim and its takeover: the next operation must not

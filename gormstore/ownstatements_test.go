@@ -39,7 +39,7 @@ func TestStatementsOfTheLibraryThatAreRefused(t *testing.T) {
 		},
 		"in front, a look": {
 			recovery: core.Rollback, right: "SELECT ON idempotency_record", inFront: true, problem: "store_unavailable",
-			statement: "lockFirst", repeat: 201,
+			statement: "lookFirst", repeat: 201,
 		},
 		"Park, at its end": {
 			recovery: core.Park, right: records, work: revoking, problem: "commit_unconfirmed", statement: "complete", repeat: 409,

@@ -263,7 +263,7 @@ func (a *attempt) taken(ctx context.Context) error {
 // last returns the last message of a segment: the record or its lease, the steps, COMMIT; or, after the rows are undone, the
 // record alone.
 func (e *segment) last(ctx context.Context, t *txn.Tx) (txn.LastCalls, error) {
-	name, row, args, err := e.record(t)
+	name, row, args, err := e.record()
 	if err != nil {
 		return txn.LastCalls{}, fmt.Errorf("%w: %w", store.ErrAborted, err)
 	}
@@ -311,8 +311,9 @@ func (e *segment) alone(ctx context.Context, t *txn.Tx, calls []txn.Call) (txn.L
 	return txn.LastCalls{Alone: calls}, nil
 }
 
-// record is the statement that writes the record of a segment, and fails where the attempt does not own it.
-func (e *segment) record(t *txn.Tx) (name txn.Statement, row, args []any, err error) {
+// record is the statement that writes the record of a segment, and fails where the attempt does not own it. All but
+// recordAnswer return the clock.
+func (e *segment) record() (name txn.Statement, row, args []any, err error) {
 	a, c, seal := e.attempt, &e.claim, e.seal
 	var answer []any
 	if seal.Answer != nil {
@@ -321,43 +322,34 @@ func (e *segment) record(t *txn.Tx) (name txn.Statement, row, args []any, err er
 		}
 	}
 	window := []any{txn.Micros(seal.Window.From), txn.Latest(seal.Window)}
-	switch row = []any{new(int), &e.now}; {
+	switch row = []any{&e.now}; {
 	case e.isFirst() && seal.Answer != nil:
 		args = append(append(a.recordArgs(), txn.Micros(c.Window.From)), answer...)
-		if !seal.Alone && a.seen == 0 {
-			return recordAnswer, nil, append(args, t.Mark.Args()...), nil
+		if a.seen == 0 {
+			return recordAnswer, nil, args, nil
 		}
-		return recordOver, nil, append(args, e.overArgs(t)...), nil
+		return recordOver, row, append(args, a.seen), nil
 	case e.isFirst():
 		args = append(append(a.recordArgs(), c.Lease.Microseconds(), c.Deadline.Microseconds()), window...)
-		return recordRunning, row, append(append(args, a.seen), t.Mark.Args()...), nil
+		if a.seen == 0 {
+			return recordRunning, row, args, nil
+		}
+		return runOver, row, append(args, a.seen), nil
 	case seal.Answer != nil:
-		return sealAnswer, row, append(append(ownedBy(a.ticket()), answer...), t.Mark.Args()...), nil
+		return sealAnswer, row, append(ownedBy(a.ticket()), answer...), nil
 	}
-	args = append(append(ownedBy(a.ticket()), c.Lease.Microseconds()), window...)
 	state := store.Running
 	if e.seal.Alone && e.seal.Start == nil { // results of calls, which whoever settles the operation has to know
 		state = store.Unknown
 	}
-	return sealRunning, row, append(append(args, t.Mark.Args()...), int64(state)), nil
+	args = append(append(ownedBy(a.ticket()), c.Lease.Microseconds()), window...)
+	return sealRunning, row, append(args, int64(state)), nil
 }
 
-// overArgs are the last ones of recordOver.
-func (e *segment) overArgs(t *txn.Tx) []any {
-	mark, lock := t.Mark.Args(), any(nil)
-	switch {
-	case t.DB.Dialect == txn.SQLite:
-		return []any{e.seen}
-	case e.seal.Alone:
-		mark, lock = []any{nil, nil, nil}, e.Lock()
-	}
-	return append(mark, e.seen, lock)
-}
-
-// recordArgs are $1 to $12 of recordAnswer, recordOver, recordRunning and loseAnswer.
+// recordArgs are $1 to $12 of recordAnswer, recordOver, recordRunning, runOver and loseAnswer.
 func (a *attempt) recordArgs() []any {
 	c := &a.claim // a copy would be one more piece of memory
-	return append(make([]any, 0, 24), c.ID[:], c.Scope[:], c.Owner[:], a.fence, int64(c.Recovery), c.Method, c.Route,
+	return append(make([]any, 0, 20), c.ID[:], c.Scope[:], c.Owner[:], a.fence, int64(c.Recovery), c.Method, c.Route,
 		int64(c.Hash.Version), c.Hash.Sum[:], c.Realm[:], a.timed || c.Key.Timed, c.Traceparent)
 }
 

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
@@ -142,7 +140,7 @@ func (p trial) takeover(ctx context.Context) error {
 func (p trial) begin(ctx context.Context, c store.Claim) (*attempt, error) {
 	own, l := p.t.Conn.SQL, &lookedAt{attempt: attempt{store: p.Store, claim: c, fence: 1, last: p.t, isOpen: true}}
 	if p.db.Dialect == txn.SQLite {
-		l.lock = pgtype.Bool{Bool: true, Valid: true}
+		l.lock = true
 		err := p.db.QueryRow(ctx, own, lookFirst, c.ID[:], floorName(c)).Scan(l.record.targets(&l.at, &l.floor)...)
 		if err != nil {
 			return nil, err

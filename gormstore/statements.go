@@ -9,7 +9,7 @@ const (
 	claimKey     txn.Statement = "claimKey"
 	insertRecord txn.Statement = "insertRecord" // PostgreSQL
 	lockFirst    txn.Statement = "lockFirst"    // PostgreSQL
-	lockTimed    txn.Statement = "lockTimed"    // PostgreSQL
+	lookTimed    txn.Statement = "lookTimed"    // PostgreSQL
 	takeOver     txn.Statement = "takeOver"
 	lookFirst    txn.Statement = "lookFirst"
 	lookAnswer   txn.Statement = "lookAnswer" // PostgreSQL
@@ -24,6 +24,7 @@ const (
 	recordAnswer  txn.Statement = "recordAnswer"
 	recordOver    txn.Statement = "recordOver"
 	recordRunning txn.Statement = "recordRunning"
+	runOver       txn.Statement = "runOver"
 	sealRunning   txn.Statement = "sealRunning"
 	sealAnswer    txn.Statement = "sealAnswer"
 	ownsRecord    txn.Statement = "ownsRecord"

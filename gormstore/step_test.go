@@ -76,11 +76,11 @@ func TestStatementsOfResume(t *testing.T) {
 
 	require.Equal(t, http.StatusCreated, a.post(handle).Code)
 	requireStatements(t, read(), "BEGIN", lockFirst, lookFirst, // the claim
-		`INSERT INTO "effects"`,           // the first database step
-		"WITH c AS", "WITH put", "COMMIT", // the record, the step and the start of the call
+		`INSERT INTO "effects"`,                     // the first database step
+		asBegun, insertRecord, "WITH put", "COMMIT", // the record, the step and the start of the call
 		"BEGIN", "SELECT pg_catalog.pg_backend_pid()", "SELECT 1 FROM",
 		`INSERT INTO "effects"`,
-		"WITH c AS", "WITH put", "COMMIT") // the answer, the result of the call and the second step
+		asBegun, "WITH one AS (UPDATE", "WITH put", "COMMIT") // the answer, the result of the call and the second step
 	require.Equal(t, "reused", a.post(handle).Header().Get("Idempotency-Result"))
 	requireStatements(t, read(), lookFirst)
 }

@@ -191,6 +191,10 @@ func TestWeakSessionsCommitDurably(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, claimed.Won)
 	require.NoError(t, seal(ctx, tx, paid(), false))
+	tx, claimed, err = st.Begin(ctx, command(store.Rollback))
+	require.NoError(t, err)
+	require.True(t, claimed.Won)
+	require.NoError(t, seal(ctx, tx, refused(), true))
 
 	require.ElementsMatch(t, tables, query[[]string](t, db, "SELECT DISTINCT tab FROM commits ORDER BY tab"))
 	require.Empty(t, query[[]string](t, db, "SELECT tab FROM commits WHERE setting = 'off'"))

@@ -76,6 +76,11 @@ const words = `
 7
 -- macro: latest
 max(:it)
+-- macro: durable
+-- macro: earliest
+min(:it)
+-- macro: must_one
+:it
 -- macro: server
 -- macro: durably
 -- macro: skip_locked

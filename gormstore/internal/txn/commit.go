@@ -28,9 +28,12 @@ func (t *Tx) commit(ctx context.Context, last LastCalls) error {
 			switch {
 			case err == nil:
 				t.Conn.giveBack()
+			case atCommit && len(last.Alone) == 0 && errors.Is(err, errUnchanged): // COMMIT was on its way already
+				t.Conn.giveBack()
+				err = t.lose()
 			case atCommit:
 				t.Conn.rollback() // SQLite keeps the transaction open after some errors
-			case SQLState(err) == "" && t.DB.Dialect == Postgres: // nothing of it could be read, and COMMIT may be in it
+			case SQLState(err) == "" && t.DB.Dialect == Postgres && !errors.Is(err, errUnchanged): // nothing of it could be read, and COMMIT may be in it
 				t.Conn.discard()
 			default:
 				if err = t.noteLast(err); !t.rollback() {
@@ -71,7 +74,7 @@ type LastCalls struct {
 func (t *Tx) sendLast(ctx context.Context, last LastCalls) (atCommit bool, err error) {
 	own, within := t.Conn.SQL, len(last.Within)
 	succeeded, err := Send(ctx, own, append(last.Within[:within:within], last.Alone...)...)
-	t.checked = t.DB.Dialect == SQLite && succeeded > 0 // the first call was the proof
+	t.checked = succeeded > 0 // the first call was the proof
 	if len(last.Alone) == 0 {
 		return succeeded >= within-1, err
 	}
@@ -84,10 +87,11 @@ func (t *Tx) sendLast(ctx context.Context, last LastCalls) (atCommit bool, err e
 	for try := 1; try < MaxTries && IsConflict(err); try++ { // no handler has run in this transaction
 		_, err = Send(ctx, own, last.Alone...)
 	}
-	if state := SQLState(err); state == otherTx || state == nothingRecorded || errors.Is(err, errUnchanged) {
-		err = fmt.Errorf("%w: %w", store.ErrStale, err) // another attempt has the key, or has had it
+	if isWeak(err) {
+		within := append([]Call{{Text: t.DB.Dialect.Begin}, {Text: durably}}, last.Alone...)
+		_, err = Send(ctx, own, append(within, Call{Text: "COMMIT"})...)
 	}
-	return true, err
+	return true, ofRecord(err)
 }
 
 // unprepared reports that a driver could not prepare the record of an undone attempt, because a function or a trigger has
@@ -104,19 +108,37 @@ func (t *Tx) unprepared(err error) bool {
 
 // noteLast looks at an error of the message's statements before COMMIT.
 func (t *Tx) noteLast(err error) error {
-	switch state := SQLState(err); {
-	case isOtherTx(err) && !t.checked:
+	if isOtherTx(err) && !t.checked {
 		t.Gone = true
-	case state == nothingRecorded, state == recordedBefore, errors.Is(err, errUnchanged):
-		return fmt.Errorf("%w: %w", store.ErrStale, err)
-	case state == clockOutside, state == "" && strings.Contains(err.Error(), noLease):
-		return fmt.Errorf("%w: %w", store.ErrClock, err)
 	}
-	return t.because(err)
+	return t.because(ofRecord(err))
 }
 
-// noLease is the error of SQLite where the clock is outside of its window.
-const noLease = "NOT NULL constraint failed: idempotency_record.lease_until"
+// ofRecord says what the error means of a statement that records. ErrStale: another attempt has the key, or has had it, or the
+// clock has gone back. ErrClock: it is outside of its window.
+func ofRecord(err error) error {
+	state := SQLState(err)
+	switch {
+	case state == nothingRecorded, state == recordedBefore, errors.Is(err, errUnchanged), hasNo(err, "created_at"),
+		state == "" && err != nil && strings.Contains(err.Error(), "UNIQUE constraint failed: idempotency_record.id"):
+		return fmt.Errorf("%w: %w", store.ErrStale, err)
+	case hasNo(err, "lease_until"):
+		return fmt.Errorf("%w: %w", store.ErrClock, err)
+	}
+	return err
+}
+
+// hasNo reports that a record was refused because it has no such time.
+func hasNo(err error, time string) bool {
+	return SQLState(err) == nullNotAllowed && strings.Contains(err.Error(), time) ||
+		err != nil && strings.Contains(err.Error(), "NOT NULL constraint failed: idempotency_record."+time)
+}
+
+// isWeak reports that a record was refused because its COMMIT would not have waited for the disk.
+func isWeak(err error) bool { return hasNo(err, "deadline_at") }
+
+// durably makes a transaction of PostgreSQL commit as if nobody had left synchronous_commit off on the connection.
+const durably = "SET LOCAL synchronous_commit = on"
 
 // isOtherTx reports that the proof has failed that the transaction is the one that was begun.
 func isOtherTx(err error) bool {
@@ -182,7 +204,7 @@ func (d *Database) TryLock(ctx context.Context, q Querier, lock int64) (locked b
 	if d.Dialect == SQLite {
 		return true, started, nil
 	}
-	err = d.QueryRow(ctx, q, tryLock, lock).Scan(&locked, &started)
+	err = d.QueryRow(ctx, q, tryLock, lock).Scan(&locked, &started, new(bool))
 	return locked, started, err
 }
 

@@ -38,13 +38,8 @@ func (m *Mark) Targets(before ...any) []any {
 	return append(slices.Grow(before, 5), &m.pid, &m.begun, &m.commits, &m.isolation, &m.guards)
 }
 
-// Args are $1 to $3 of asBegun, and none on SQLite.
-func (m *Mark) Args() []any {
-	if m.pid == 0 {
-		return nil
-	}
-	return []any{int64(m.pid), m.begun, m.commits}
-}
+// args are those of asBegun.
+func (m *Mark) args() []any { return []any{int64(m.pid), m.begun, m.commits} }
 
 // SharesSnapshot reports that all statements of the transaction see what its first one saw. Then a look behind the lock may
 // miss a record that was committed before the lock was taken.

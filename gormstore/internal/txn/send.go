@@ -23,10 +23,11 @@ type Call struct {
 	changes int // see Must
 }
 
-// Must is a call that changes n rows, or else fails. PostgreSQL's texts fail by themselves: COMMIT may be on its way.
+// Must is a call that changes n rows, or else fails. What may change fewer on PostgreSQL fails by itself, because COMMIT may be
+// on its way, and returns one row otherwise.
 func (d *Database) Must(n int, c Call) Call {
-	if d.Dialect == SQLite {
-		c.changes = n
+	if c.changes = n; d.Dialect == Postgres {
+		c.changes = 1
 	}
 	return c
 }
@@ -106,6 +107,7 @@ func (c *Call) send(ctx context.Context, own *sql.Conn) error {
 	return nil
 }
 
+// sendBatch sends all calls, COMMIT too, before it knows how many rows one of them has changed: all have succeeded then.
 func sendBatch(ctx context.Context, conn *pgx.Conn, calls []Call) (succeeded int, err error) {
 	if only := calls[0]; len(calls) == 1 { // without a pipeline; and of a COMMIT alone, nothing is prepared
 		if only.Row != nil {
@@ -118,6 +120,7 @@ func sendBatch(ctx context.Context, conn *pgx.Conn, calls []Call) (succeeded int
 		}
 		return 1, nil
 	}
+	var unchanged error
 	var batch pgx.Batch
 	for _, c := range calls {
 		batch.Queue(c.Text, c.Args...)
@@ -137,13 +140,16 @@ func sendBatch(ctx context.Context, conn *pgx.Conn, calls []Call) (succeeded int
 			if c.Changed != nil {
 				*c.Changed = tag.RowsAffected()
 			}
+			if c.changes > 0 && tag.RowsAffected() != int64(c.changes) {
+				unchanged = errUnchanged
+			}
 		}
 		if err != nil {
 			return succeeded, err
 		}
 		succeeded++
 	}
-	return succeeded, nil
+	return succeeded, unchanged
 }
 
 // withoutRow is the error of a statement that may have no row.

@@ -17,7 +17,7 @@ const (
 	begun        Statement = "begun"
 	askForCheck  Statement = "askForCheck"
 	readGuards   Statement = "readGuards"
-	AsBegun      Statement = "asBegun"      // PostgreSQL
+	asBegun      Statement = "asBegun"      // PostgreSQL
 	readSettings Statement = "readSettings" // PostgreSQL
 	setSettings  Statement = "setSettings"  // PostgreSQL
 	confirm      Statement = "confirm"

@@ -120,10 +120,10 @@ func (t *Tx) undo() error {
 
 // SQLSTATEs of PostgreSQL.
 const (
-	nothingRecorded = "22012" // of recordAnswer, recordOver and putSteps: a division by zero
-	recordedBefore  = "23505" // of recordAnswer: a unique violation
-	otherTx         = "22P02" // of recordAnswer, recordOver and asBegun: not an integer
-	clockOutside    = "22003" // of recordRunning and sealRunning: no integer is so large
+	nothingRecorded = "22012" // a division by zero, of what has changed no row, or not as many as it must
+	recordedBefore  = "23505" // a unique violation
+	nullNotAllowed  = "23502" // of a time, outside of the clock's window
+	otherTx         = "22P02" // of asBegun: not an integer
 	aborted         = "25P02"
 	noSavepoint     = "3B001"
 	queryCanceled   = "57014"
@@ -177,7 +177,7 @@ func (t *Tx) asBegun(ctx context.Context) (Call, error) {
 	if t.DB.Dialect == SQLite {
 		return Call{Text: t.Mark.backTo()}, nil
 	}
-	return t.DB.CallOf(ctx, t.Conn.SQL, AsBegun, []any{new(int)}, t.Mark.Args()...)
+	return t.DB.CallOf(ctx, t.Conn.SQL, asBegun, nil, t.Mark.args()...)
 }
 
 // lose records that it is not known which rows were committed. It tries for EndPatience: if the entry was undone, the key
@@ -306,29 +306,24 @@ func (t *Tx) Undoing(ctx context.Context) ([]Call, error) {
 	return []Call{check, {Text: "ROLLBACK"}}, err
 }
 
-// CommitOnly is the last message of a transaction whose entry was written first. It fails in a transaction that a failed
-// statement has aborted: there COMMIT would roll back without an error.
-func (t *Tx) CommitOnly(ctx context.Context) (LastCalls, error) {
-	if t.DB.Dialect == SQLite {
-		return t.Restored(ctx)
-	}
-	check, err := t.asBegun(ctx)
-	if err != nil {
-		return LastCalls{}, err
-	}
-	return t.Restored(ctx, check)
-}
+// CommitOnly is the last message of a transaction whose entry was written first.
+func (t *Tx) CommitOnly(ctx context.Context) (LastCalls, error) { return t.Restored(ctx) }
 
 // Restored returns calls and COMMIT, after the settings that the handler may have changed are as they were. They are
 // restored first: a driver may prepare the message's statements before it sends it, and for that the role must be the
-// library's. On SQLite a call in front of them proves that the transaction is the one that was begun; on PostgreSQL one of
-// the calls does.
+// library's. The first call proves that the transaction is the one that was begun, and that no failed statement has aborted
+// it: there COMMIT would roll back without an error.
 func (t *Tx) Restored(ctx context.Context, calls ...Call) (LastCalls, error) {
 	if err := t.Conn.restoreSettings(ctx); err != nil {
 		return LastCalls{}, NotCommitted(t.because(err))
 	}
-	if t.DB.Dialect == SQLite {
-		calls = append([]Call{{Text: t.Mark.release()}}, calls...)
+	proof := Call{Text: t.Mark.release()}
+	if t.DB.Dialect == Postgres {
+		var err error
+		if proof, err = t.asBegun(ctx); err != nil {
+			return LastCalls{}, err
+		}
 	}
-	return LastCalls{Within: append(calls, Call{Text: "COMMIT"})}, nil
+	all := append(make([]Call, 0, len(calls)+2), proof)
+	return LastCalls{Within: append(append(all, calls...), Call{Text: "COMMIT"})}, nil
 }

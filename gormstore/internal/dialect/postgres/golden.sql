@@ -376,9 +376,7 @@ ORDER BY r.created_at DESC, r.id DESC LIMIT $1) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: lockFirst
-SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.id = $5
-		AND NOT (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed))
-		THEN pg_catalog.pg_try_advisory_xact_lock($4::bigint) END,
+SELECT pg_catalog.pg_try_advisory_xact_lock($4::bigint),
 	CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END,
 	pg_catalog.pg_backend_pid(), CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint),
 	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
@@ -393,20 +391,6 @@ SELECT 1 FROM public.idempotency_record r WHERE r.id = $1 FOR UPDATE;
 
 -- name: lockSetting
 SELECT s.value FROM public.idempotency_setting s WHERE s.name = $1 FOR UPDATE;
-
--- name: lockTimed
-SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.id = $5
-		AND NOT (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed))
-		THEN pg_catalog.pg_try_advisory_xact_lock($4::bigint) END,
-	CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END,
-	(SELECT f.value FROM public.idempotency_setting f WHERE f.name = $6::text),
-	pg_catalog.pg_backend_pid(), CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint),
-	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
-		ELSE pg_catalog.current_setting('synchronous_commit') END,
-	pg_catalog.current_setting('transaction_isolation'), pg_catalog.concat(pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($1::bigint AS text), true),
-		pg_catalog.set_config('tcp_user_timeout', CAST($2::bigint AS text), true),
-		CASE WHEN $3::bigint IS NOT NULL
-			THEN pg_catalog.set_config('client_connection_check_interval', CAST($3::bigint AS text), true) END, '');
 
 -- name: look
 SELECT CASE WHEN r.id IS NULL AND pg_catalog.current_setting('transaction_read_only') = 'off'
@@ -440,23 +424,29 @@ SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THE
 	r.status, r.partial, r.answer_encoding, r.headers, r.body
 FROM public.idempotency_record r WHERE r.id = $1;
 
+-- name: lookTimed
+SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END,
+	(SELECT f.value FROM public.idempotency_setting f WHERE f.name = $2::text),
+	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END,
+	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.status, r.partial, r.answer_encoding, r.headers, r.body
+FROM (SELECT) AS one LEFT JOIN public.idempotency_record r ON r.id = $1;
+
 -- name: loseAnswer
 INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
-SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 3, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
-	$10::bytea, $11::boolean, $12::text, c.now, c.now, c.now + $13::bigint
-FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
-WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-	THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
-ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner,
-	fence = CASE WHEN r.owner = excluded.owner THEN r.fence ELSE greatest(r.fence + 1, excluded.fence) END,
-	state = 3, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
-	hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
-	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
-	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
-	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL, due_at = NULL
-WHERE r.owner = excluded.owner AND r.state = 3
-	OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed;
+VALUES ($1, $2, $3, $4, 3, $5, $6, $7, $8, $9, $10, $11, $12, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $13)
+ON CONFLICT (id) DO UPDATE SET
+	fence = CASE WHEN r.owner = excluded.owner THEN r.fence ELSE greatest(r.fence + 1, excluded.fence) END, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
+	method = excluded.method, route = excluded.route, hash_version = excluded.hash_version,
+	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
+	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
+	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
+	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
+	purge_at = excluded.purge_at, due_at = excluded.due_at
+WHERE r.owner = excluded.owner AND r.state = 3 OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed;
 
 -- name: loseMarker
 INSERT INTO public.processed_message AS m
@@ -598,83 +588,33 @@ SELECT session_user::pg_catalog.text, pg_catalog.current_setting('role'), pg_cat
 	pg_catalog.current_setting('DateStyle'), pg_catalog.current_setting('client_encoding');
 
 -- name: recordAnswer
-WITH recorded AS (
-INSERT INTO public.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
+INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
 	expires_at, purge_at, due_at)
-VALUES ($1, $2, $3, $4,
-	CAST(CASE WHEN pg_catalog.pg_backend_pid() = $20::integer AND CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint) = $21::bigint
-			AND (pg_catalog.current_setting('synchronous_commit') = $22::text
-				OR pg_catalog.set_config('synchronous_commit', $22::text, true) <> '')
-		THEN '2' ELSE 'not ours' END AS integer)
-	/ CASE WHEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) >= $13::bigint
-		THEN 1 ELSE 0 END,
-	$5, $6, $7, $8, $9, $10, $11, $12,
-	CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), $14, $15, $16, $17,
-	CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18::bigint,
-	CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $19::bigint,
-	CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18::bigint)
-RETURNING state
-)
-SELECT 1 / pg_catalog.count(*) FROM recorded;
+VALUES ($1, $2, $3, $4, 2, $5, $6, $7, $8, $9, $10, $11, $12, CASE WHEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) >= $13 THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
+	CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END, $14, $15, $16, $17, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $19, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18);
 
 -- name: recordOver
-WITH c AS MATERIALIZED (
-	SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now,
-		CASE WHEN $20::integer IS NULL THEN pg_catalog.pg_try_advisory_xact_lock($24::bigint)
-			ELSE pg_catalog.pg_backend_pid() = $20::integer AND CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint) = $21::bigint END AS ours,
-		CASE WHEN pg_catalog.current_setting('synchronous_commit') = coalesce($22::text, 'on') THEN true
-			WHEN $22::text IS NULL AND pg_catalog.current_setting('synchronous_commit') <> 'off' THEN true
-			ELSE pg_catalog.set_config('synchronous_commit', coalesce($22::text, 'on'), true) <> '' END AS durably
-), recorded AS (
-	INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-		command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
-		expires_at, purge_at, due_at)
-	SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 2, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
-		$10::bytea, $11::boolean, $12::text, c.now, c.now, c.now, $14::smallint, $15::boolean, $16::bytea, $17::bytea,
-		c.now + $18::bigint, c.now + $19::bigint,
-		c.now + $18::bigint
-	FROM c WHERE c.ours AND c.durably AND c.now >= $13::bigint
-	ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
-		state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
-		hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
-		timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
-		lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status,
-		partial = excluded.partial, answer_encoding = 1, headers = excluded.headers, body = excluded.body,
-		expires_at = excluded.expires_at, purge_at = excluded.purge_at, due_at = excluded.due_at
-	WHERE r.fence = $23::bigint
-		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed)
-	RETURNING r.id
-)
-SELECT CAST(CASE WHEN c.ours THEN '1' ELSE 'not ours' END AS integer) / (SELECT pg_catalog.count(*) FROM recorded) FROM c;
+WITH one AS (INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
+	expires_at, purge_at, due_at)
+VALUES ($1, $2, $3, $4, 2, $5, $6, $7, $8, $9, $10, $11, $12, CASE WHEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) >= $13 THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
+	CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END, $14, $15, $16, $17, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $19, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18) ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
+	method = excluded.method, route = excluded.route, hash_version = excluded.hash_version,
+	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
+	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
+	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
+	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
+	purge_at = excluded.purge_at, due_at = excluded.due_at
+WHERE r.fence = $20 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed)
+RETURNING created_at AS at) SELECT coalesce(pg_catalog.max(one.at), 0) / pg_catalog.count(*) FROM one;
 
 -- name: recordRunning
-WITH c AS MATERIALIZED (
-	SELECT n.now, pg_catalog.pg_backend_pid() = $18::integer AND CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint) = $19::bigint AS ours,
-		n.now BETWEEN $15::bigint
-			AND $16::bigint AS trusted,
-		pg_catalog.current_setting('synchronous_commit') = $20::text
-			OR pg_catalog.set_config('synchronous_commit', $20::text, true) <> '' AS durably
-	FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) n
-), recorded AS (
-	INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-		command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
-	SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, 1, $5::smallint, $6::text, $7::text, $8::smallint, $9::bytea,
-		$10::bytea, $11::boolean, $12::text, c.now,
-		c.now + least($13::bigint, $14::bigint), c.now + $14::bigint
-	FROM c WHERE c.ours AND c.durably AND c.trusted
-	ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
-		state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
-		hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
-		timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
-		lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
-		answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL, due_at = NULL
-	WHERE r.fence = $17::bigint
-		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed)
-	RETURNING r.id
-)
-SELECT CAST(CASE WHEN NOT c.ours THEN 'not ours' WHEN NOT c.trusted THEN '9999999999' ELSE '1' END AS integer)
-	/ CASE WHEN c.ours AND c.trusted THEN (SELECT pg_catalog.count(*) FROM recorded) ELSE 1 END, c.now FROM c;
+INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
+VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $10, $11, $12, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
+	CASE WHEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $15 AND $16 THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + least($13::bigint, $14::bigint) END, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $14)
+RETURNING created_at;
 
 -- name: refer
 INSERT INTO public.idempotency_reference (record_id, name, value, realm, referred_at)
@@ -729,40 +669,31 @@ UPDATE public.idempotency_record AS r SET lease_until = least(r.deadline_at,
 FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 
+-- name: runOver
+WITH one AS (INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
+VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $10, $11, $12, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
+	CASE WHEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $15 AND $16 THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + least($13::bigint, $14::bigint) END, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $14) ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
+	method = excluded.method, route = excluded.route, hash_version = excluded.hash_version,
+	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
+	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
+	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
+	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
+	purge_at = excluded.purge_at, due_at = excluded.due_at
+WHERE r.fence = $17 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed)
+RETURNING created_at AS at) SELECT coalesce(pg_catalog.max(one.at), 0) / pg_catalog.count(*) FROM one;
+
 -- name: sealAnswer
-WITH c AS MATERIALIZED (
-	SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now,
-		pg_catalog.pg_backend_pid() = $10::integer AND CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint) = $11::bigint AS ours,
-		pg_catalog.current_setting('synchronous_commit') = $12::text
-			OR pg_catalog.set_config('synchronous_commit', $12::text, true) <> '' AS durably
-), own AS (
-	UPDATE public.idempotency_record AS r SET state = 2, status = $4::smallint, partial = $5::boolean, headers = $6::bytea,
-		body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint,
-		purge_at = greatest(c.now, r.created_at) + $9::bigint,
-		due_at = greatest(c.now, r.created_at) + $8::bigint
-	FROM c
-	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3) AND c.ours AND c.durably
-	RETURNING r.id
-)
-SELECT CAST(CASE WHEN c.ours THEN '1' ELSE 'not ours' END AS integer) / (SELECT pg_catalog.count(*) FROM own), c.now FROM c;
+WITH one AS (UPDATE public.idempotency_record AS r SET state = 2, status = $4, partial = $5, headers = $6, body = $7, expires_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), r.created_at) + $8,
+	purge_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), r.created_at) + $9, due_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), r.created_at) + $8
+WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
+RETURNING CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS at) SELECT coalesce(pg_catalog.max(one.at), 0) / pg_catalog.count(*) FROM one;
 
 -- name: sealRunning
-WITH c AS MATERIALIZED (
-	SELECT n.now, pg_catalog.pg_backend_pid() = $7::integer AND CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint) = $8::bigint AS ours,
-		n.now BETWEEN $5::bigint
-			AND $6::bigint AS trusted,
-		pg_catalog.current_setting('synchronous_commit') = $9::text
-			OR pg_catalog.set_config('synchronous_commit', $9::text, true) <> '' AS durably
-	FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) n
-), own AS (
-	UPDATE public.idempotency_record AS r
-	SET lease_until = least(r.deadline_at, greatest(r.lease_until, c.now + $4::bigint))
-	FROM c
-	WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, $10::integer) AND c.ours AND c.durably AND c.trusted
-	RETURNING r.id
-)
-SELECT CAST(CASE WHEN NOT c.ours THEN 'not ours' WHEN NOT c.trusted THEN '9999999999' ELSE '1' END AS integer)
-	/ CASE WHEN c.ours AND c.trusted THEN (SELECT pg_catalog.count(*) FROM own) ELSE 1 END, c.now FROM c;
+WITH one AS (UPDATE public.idempotency_record AS r SET lease_until = CASE WHEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $5 AND $6
+	THEN least(r.deadline_at, greatest(r.lease_until, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $4)) END
+WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, $7::integer)
+RETURNING CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS at) SELECT coalesce(pg_catalog.max(one.at), 0) / pg_catalog.count(*) FROM one;
 
 -- name: setSettings
 SELECT pg_catalog.set_config('session_authorization', $1::text, true), pg_catalog.set_config('role', $2::text, true),
@@ -858,11 +789,13 @@ FROM l LEFT JOIN won ON true;
 
 -- name: tryLock
 SELECT answer.* FROM (SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint),
-	CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> '' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END) AS answer
+	CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> '' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END, CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: waitLock
-SELECT pg_catalog.pg_advisory_xact_lock($1::bigint);
+SELECT pg_catalog.pg_advisory_xact_lock($1::bigint), CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
 
 -- name: whichDatabase
 SELECT answer.* FROM (SELECT CAST(CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) AS text) || ' ' || pg_catalog.current_setting('port') || ' ' || d.oid::text

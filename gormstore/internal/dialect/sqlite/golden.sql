@@ -281,17 +281,16 @@ FROM (SELECT 1) AS one LEFT JOIN main.idempotency_record r ON r.id = ?1;
 -- name: loseAnswer
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
-SELECT ?1, ?2, ?3, ?4, 3, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, c.now, c.now + ?13
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c WHERE true
-ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner,
-	fence = CASE WHEN r.owner = excluded.owner THEN r.fence ELSE max(r.fence + 1, excluded.fence) END,
-	state = 3, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
-	hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
-	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
-	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
-	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL, due_at = NULL
-WHERE r.owner = excluded.owner AND r.state = 3
-	OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed;
+VALUES (?1, ?2, ?3, ?4, 3, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?13)
+ON CONFLICT (id) DO UPDATE SET
+	fence = CASE WHEN r.owner = excluded.owner THEN r.fence ELSE max(r.fence + 1, excluded.fence) END, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
+	method = excluded.method, route = excluded.route, hash_version = excluded.hash_version,
+	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
+	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
+	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
+	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
+	purge_at = excluded.purge_at, due_at = excluded.due_at
+WHERE r.owner = excluded.owner AND r.state = 3 OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed;
 
 -- name: loseMarker
 INSERT INTO main.processed_message AS m
@@ -398,44 +397,33 @@ WHERE s.name LIKE ?1 AND CAST(s.value AS bigint) < CAST(?2 AS bigint);
 ;
 
 -- name: recordAnswer
-INSERT INTO main.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
+INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
 	expires_at, purge_at, due_at)
-SELECT ?1, ?2, ?3, ?4, 2, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, c.now, c.now, ?14, ?15, ?16, ?17, c.now + ?18,
-	c.now + ?19, c.now + ?18
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c WHERE c.now >= ?13
-ON CONFLICT (id) DO NOTHING;
+VALUES (?1, ?2, ?3, ?4, 2, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, CASE WHEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 >= ?13 THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 END, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
+	CASE WHEN true THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 END, ?14, ?15, ?16, ?17, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?18, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?19, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?18);
 
 -- name: recordOver
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
 	expires_at, purge_at, due_at)
-SELECT ?1, ?2, ?3, ?4, 2, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, c.now, c.now, ?14, ?15, ?16, ?17, c.now + ?18,
-	c.now + ?19, c.now + ?18
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c WHERE c.now >= ?13
-ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
-	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
-	hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
-	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
-	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status,
-	partial = excluded.partial, answer_encoding = 1, headers = excluded.headers, body = excluded.body,
-	expires_at = excluded.expires_at, purge_at = excluded.purge_at, due_at = excluded.due_at
-WHERE r.fence = ?20 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed);
+VALUES (?1, ?2, ?3, ?4, 2, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, CASE WHEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 >= ?13 THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 END, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
+	CASE WHEN true THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 END, ?14, ?15, ?16, ?17, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?18, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?19, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?18) ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
+	method = excluded.method, route = excluded.route, hash_version = excluded.hash_version,
+	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
+	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
+	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
+	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
+	purge_at = excluded.purge_at, due_at = excluded.due_at
+WHERE r.fence = ?20 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed)
+RETURNING created_at AS at;
 
 -- name: recordRunning
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
-SELECT ?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, c.now, 
-	CASE WHEN c.now BETWEEN ?15 AND ?16 THEN c.now + min(?13, ?14) END, c.now + ?14
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c WHERE true
-ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, owner = excluded.owner, fence = excluded.fence,
-	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
-	hash_version = excluded.hash_version, command_hash = excluded.command_hash, realm = excluded.realm,
-	timed = r.timed OR excluded.timed, traceparent = excluded.traceparent, created_at = excluded.created_at,
-	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, attempts = 1, status = 0, partial = false,
-	answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL, due_at = NULL
-WHERE r.fence = ?17 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed)
-RETURNING 1, created_at;
+VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
+	CASE WHEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?15 AND ?16 THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + min(?13, ?14) END, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?14)
+RETURNING created_at;
 
 -- name: refer
 INSERT INTO main.idempotency_reference (record_id, name, value, realm, referred_at)
@@ -487,19 +475,31 @@ UPDATE main.idempotency_record AS r SET lease_until = min(r.deadline_at,
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
 
+-- name: runOver
+INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
+VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
+	CASE WHEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?15 AND ?16 THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + min(?13, ?14) END, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?14) ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
+	method = excluded.method, route = excluded.route, hash_version = excluded.hash_version,
+	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
+	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
+	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
+	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
+	purge_at = excluded.purge_at, due_at = excluded.due_at
+WHERE r.fence = ?17 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed)
+RETURNING created_at AS at;
+
 -- name: sealAnswer
-UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, headers = ?6, body = ?7,
-	expires_at = max(c.now, r.created_at) + ?8, purge_at = max(c.now, r.created_at) + ?9,
-	due_at = max(c.now, r.created_at) + ?8
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, headers = ?6, body = ?7, expires_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, r.created_at) + ?8,
+	purge_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, r.created_at) + ?9, due_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, r.created_at) + ?8
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3)
-RETURNING 1, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
+RETURNING CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS at;
 
 -- name: sealRunning
-UPDATE main.idempotency_record AS r SET lease_until = CASE WHEN c.now BETWEEN ?5 AND ?6 THEN min(r.deadline_at, max(r.lease_until, c.now + ?4)) END
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+UPDATE main.idempotency_record AS r SET lease_until = CASE WHEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?5 AND ?6
+	THEN min(r.deadline_at, max(r.lease_until, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?4)) END
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, ?7)
-RETURNING 1, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
+RETURNING CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS at;
 
 -- name: setting
 SELECT s.value FROM main.idempotency_setting s WHERE s.name = ?1;

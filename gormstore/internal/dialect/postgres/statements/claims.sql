@@ -45,26 +45,13 @@ SELECT c.lock, won.id IS NOT NULL, c.now, c.floor,
 FROM c LEFT JOIN won ON true LEFT JOIN there r ON true;
 
 -- name: lockFirst
--- The first statement of an attempt's transaction. It tries the key's lock ($4), but only where it sees no record ($5), or one
--- that is free: a record that is seen decides, and its repeats take no lock. It returns the lock (NULL: not tried), the clock
--- (NULL where nothing may be written) and the mark of the transaction, and guards it.
+-- The first statement of an attempt's transaction. It tries the key's lock ($4). It returns the lock, the clock (NULL where
+-- nothing may be written) and the mark of the transaction, and guards it.
 --
--- The next statement is lookFirst. It sees what was committed before the lock was taken, because it has a snapshot of its own
--- (READ COMMITTED).
-SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $5
-		AND NOT (:free))
-		THEN pg_catalog.pg_try_advisory_xact_lock($4::bigint) END,
+-- The next statement is lookFirst, or lookTimed. It sees what was committed before the lock was taken, because it has a snapshot
+-- of its own (READ COMMITTED). A record that it sees decides, and the lock only without one.
+SELECT pg_catalog.pg_try_advisory_xact_lock($4::bigint),
 	CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN :now END,
-	:mark, :guards('');
-
--- name: lockTimed
--- lockFirst for a key that is judged by its time. The floor, $6 its name, comes behind the clock. The lock is tried only if the
--- same snapshot shows no record of a timed key that a sweep may drop: so it shows the floor that such a sweep has raised.
-SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $5
-		AND NOT (:free))
-		THEN pg_catalog.pg_try_advisory_xact_lock($4::bigint) END,
-	CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN :now END,
-	(SELECT f.value FROM :"schema".idempotency_setting f WHERE f.name = $6::text),
 	:mark, :guards('');
 
 -- name: insertRecord
@@ -138,6 +125,15 @@ SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THE
 	:columns, r.headers, r.body
 FROM :"schema".idempotency_record r WHERE r.id = $1;
 
+-- name: lookTimed
+-- lookFirst for a key that is judged by its time, behind its lock. The floor, $2 its name, comes behind the clock: one snapshot
+-- shows either the record or the floor that the sweep has raised when it dropped the record.
+SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN :now END,
+	(SELECT f.value FROM :"schema".idempotency_setting f WHERE f.name = $2::text),
+	:server,
+	:columns, r.headers, r.body
+FROM (SELECT) AS one LEFT JOIN :"schema".idempotency_record r ON r.id = $1;
+
 -- name: lookAnswer
 -- lookFirst for an answer that can be replayed, with the columns that a replay needs.
 SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN :now END,
@@ -170,13 +166,13 @@ SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory'
 
 -- name: tryLock
 -- Takes the record's advisory lock ($1) if nobody holds it. Then when the server was started (NULL without a synchronous
--- standby).
+-- standby). What the transaction writes is then durable.
 SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint),
-	CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> '' THEN :server_started END;
+	CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> '' THEN :server_started END, :durably;
 
 -- name: waitLock
--- Waits for the record's advisory lock ($1).
-SELECT pg_catalog.pg_advisory_xact_lock($1::bigint);
+-- Waits for the record's advisory lock ($1). What the transaction writes is then durable.
+SELECT pg_catalog.pg_advisory_xact_lock($1::bigint), :durably;
 
 -- name: importRecord
 -- Adds a record whose id is not there, or is free, and returns the fence of the record that was written. $22 due_at. A free record's

@@ -21,8 +21,19 @@ pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_s
 CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
 
+-- macro: durable
+-- COMMIT waits for the disk: nobody has left synchronous_commit off on the connection.
+pg_catalog.current_setting('synchronous_commit') <> 'off'
+
 -- macro: latest
 greatest(:it)
+
+-- macro: earliest
+least(:it)
+
+-- macro: must_one
+-- Fails with 22012 where :it, which returns a time, has changed no row.
+WITH one AS (:it) SELECT coalesce(pg_catalog.max(one.at), 0) / pg_catalog.count(*) FROM one
 
 -- macro: skip_locked
 FOR UPDATE SKIP LOCKED

@@ -10,8 +10,18 @@ CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
 -- macro: durably
 true
 
+-- macro: durable
+true
+
 -- macro: latest
 max(:it)
+
+-- macro: earliest
+min(:it)
+
+-- macro: must_one
+-- The caller looks whether a row has come.
+:it
 
 -- macro: skip_locked
 -- There is one writer.
