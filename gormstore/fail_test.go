@@ -306,23 +306,33 @@ func TestTakeoverAsksForTheFenceAgain(t *testing.T) {
 	require.Empty(t, steps, "they are those of the operation in between")
 }
 
-// Another free record than the one that was seen stands in the way of the first segment: its fence goes on rising.
+// Another record than the free one that was seen stands in the way of the first seal: a free one of a higher fence, or one that
+// has an answer.
 //
 // CONTRACT X-15, M-6
-func TestFirstSegmentLosesToAnotherFreeRecord(t *testing.T) {
+func TestFirstSealLosesToAnotherRecord(t *testing.T) {
 	t.Parallel()
 	db := openPostgres(t, migratedURL(t), 4)
 	st := newStore(t, db)
-	c := command(store.Resume)
-	free := won(t, st, c)
-	require.NoError(t, st.End(t.Context(), free, store.Ending{State: store.Free}))
-	execute(t, db, "CREATE TABLE kept AS SELECT * FROM idempotency_record", "DELETE FROM idempotency_record")
-
-	segments, _ := resume(t, st, again(c))
-	execute(t, db, "INSERT INTO idempotency_record SELECT * FROM kept")
-	err := err2(segments.Seal(t.Context(), store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}}))
-	require.ErrorIs(t, err, store.ErrStale)
-	rec, err := st.Find(t.Context(), c.ID, store.Viewer{All: true})
-	require.NoError(t, err)
-	require.Equal(t, free, rec.Ticket)
+	answer, call := paid(), store.StepRecord{Name: "charge", Kind: store.ProviderStep}
+	for seen, before := range map[string]string{"none": "DELETE FROM idempotency_record", "a free one": "SELECT 1"} {
+		for other, change := range map[string]string{
+			"free": "fence = fence + 1", "answered": "state = 2, status = 201, purge_at = purge_at + 3600000000",
+		} {
+			for _, seal := range []store.Seal{{Answer: &answer}, {Start: &call}, {Answer: new(refused()), Alone: true}} {
+				c := command(store.Resume)
+				require.NoError(t, st.End(t.Context(), won(t, st, c), store.Ending{State: store.Free}))
+				execute(t, db, "DROP TABLE IF EXISTS kept", "CREATE TABLE kept AS SELECT * FROM idempotency_record", before)
+				segments, _ := resume(t, st, again(c))
+				execute(t, db, "UPDATE kept SET "+change, "DELETE FROM idempotency_record",
+					"INSERT INTO idempotency_record SELECT * FROM kept")
+				stands := try(st.Find(t.Context(), c.ID, store.Viewer{All: true})).ok(t)
+				require.ErrorIs(t, err2(segments.Seal(t.Context(), seal)), store.ErrStale, "%s, %s, %+v", seen, other, seal)
+				now := try(st.Find(t.Context(), c.ID, store.Viewer{All: true})).ok(t)
+				stands.Now = now.Now
+				require.Equal(t, stands, now)
+				execute(t, db, "DELETE FROM idempotency_record")
+			}
+		}
+	}
 }
