@@ -147,7 +147,8 @@ func (l *lookedAt) lockAndLook(ctx context.Context, own *sql.Conn) error {
 // taken.
 func (l *lookedAt) calls(ctx context.Context, own *sql.Conn) ([]txn.Call, error) {
 	db, c := l.attempt.store.db, &l.attempt.claim
-	first, err := db.CallOf(ctx, own, lockFirst, l.mark.Targets(&l.lock, &l.now), append(db.Guards(c.Deadline), txn.LockKey(c.ID))...)
+	args := append(db.Guards(c.Deadline), txn.LockKey(c.ID))
+	first, err := db.CallOf(ctx, own, lockFirst, l.mark.Targets(&l.lock, &l.now), args...)
 	if err != nil {
 		return nil, err
 	}

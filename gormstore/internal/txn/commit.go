@@ -33,8 +33,8 @@ func (t *Tx) commit(ctx context.Context, last LastCalls) error {
 				err = t.lose()
 			case atCommit:
 				t.Conn.rollback() // SQLite keeps the transaction open after some errors
-			case SQLState(err) == "" && t.DB.Dialect == Postgres && !errors.Is(err, errUnchanged): // nothing of it could be read, and COMMIT may be in it
-				t.Conn.discard()
+			case SQLState(err) == "" && t.DB.Dialect == Postgres && !errors.Is(err, errUnchanged):
+				t.Conn.discard() // nothing of it could be read, and COMMIT may be in it
 			default:
 				if err = t.noteLast(err); !t.rollback() {
 					err = t.lose()
@@ -114,8 +114,8 @@ func (t *Tx) noteLast(err error) error {
 	return t.because(ofRecord(err))
 }
 
-// ofRecord says what the error means of a statement that records. ErrStale: another attempt has the key, or has had it, or the
-// clock has gone back. ErrClock: it is outside of its window.
+// ofRecord says what the error means of a statement that records. ErrStale: another attempt has the key, or has had it, or
+// the clock has gone back. ErrClock: it is outside of its window.
 func ofRecord(err error) error {
 	state := SQLState(err)
 	switch {

@@ -23,8 +23,8 @@ type Call struct {
 	changes int // see Must
 }
 
-// Must is a call that changes n rows, or else fails. What may change fewer on PostgreSQL fails by itself, because COMMIT may be
-// on its way, and returns one row otherwise.
+// Must is a call that changes n rows, or else fails. What may change fewer on PostgreSQL fails by itself, because COMMIT
+// may be on its way, and returns one row otherwise.
 func (d *Database) Must(n int, c Call) Call {
 	if c.changes = n; d.Dialect == Postgres {
 		c.changes = 1
