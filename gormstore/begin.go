@@ -22,7 +22,12 @@ func (s *Store) begin(ctx context.Context, c store.Claim) (a *attempt, claimed s
 	if s.db.Dialect.OneWriter {
 		return s.beginInFile(ctx, c)
 	}
-	a, claimed, err = s.enterAndBegin(ctx, c)
+	if c.Recovery == store.Resume {
+		err = s.db.Keep(ctx)
+	}
+	if err == nil {
+		a, claimed, err = s.enterAndBegin(ctx, c)
+	}
 	if errors.Is(err, txn.ErrRace) { // other claims won each time
 		return nil, store.Claimed{Busy: true}, nil
 	}

@@ -42,6 +42,9 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (claimed store.Claimed
 			return claimed, err
 		}
 	}
+	if err := s.db.Keep(ctx); err != nil {
+		return store.Claimed{}, err
+	}
 	if err := s.db.EnterClaim(ctx); err != nil {
 		return store.Claimed{}, err
 	}

@@ -122,7 +122,7 @@ func TestClaimLandsWhileItIsReleased(t *testing.T) {
 	db := openPostgres(t, url, 4)
 	p := newProxy(t, url)
 	p.set(dropCancels)
-	victim, other := newStore(t, openPostgres(t, p.url+"&application_name=victim", 4)), newStore(t, openPostgres(t, url, 4))
+	victim, other := newStore(t, openPostgres(t, p.url+"&application_name=victim", 2)), newStore(t, openPostgres(t, url, 4))
 	c := command(store.Park)
 	owner := store.Ticket{ID: c.ID, Owner: c.Owner}
 
@@ -153,7 +153,7 @@ func TestClaimLandsAfterItsRelease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProxy(t, url)
-			victim := newStore(t, openPostgres(t, p.url+"&application_name=victim&default_query_exec_mode=exec", 4))
+			victim := newStore(t, openPostgres(t, p.url+"&application_name=victim&default_query_exec_mode=exec", 2))
 			c := command(store.Park)
 			switch name {
 			case "of a free key":

@@ -273,7 +273,7 @@ func TestInboxBesideASegment(t *testing.T) {
 func TestMessagesBesideSegmentsThatHoldAllPlaces(t *testing.T) {
 	t.Parallel()
 	const places = 4
-	db := newPostgres(t, places)
+	db := newPostgres(t, places+1) // one is for renewals
 	hook, box := newWebhook(t, newStore(t, db), core.Resume), newInbox(t, db, stockInbox)
 	require.NoError(t, box.Validate(t.Context()))
 	var sealed, others, inside sync.WaitGroup

@@ -13,31 +13,67 @@ import (
 	"github.com/auth19/idem/gormstore"
 )
 
-// leased is a store with a pool of four that has renewed the lease of a Park attempt once.
+// leased is a store with a pool of four that has begun a Park attempt.
 func leased(t *testing.T) (st *gormstore.Store, pool *sql.DB, won store.Record) {
 	t.Helper()
 	db, st := crowdedApp(t)
 	won = try(st.Claim(t.Context(), command(core.Park))).ok(t).Record
-	require.NoError(t, st.Renew(t.Context(), won.Ticket, time.Minute))
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	return st, try(db.DB()).ok(t), won
 }
 
-// Leases are renewed over a connection that the app's own routes never get, however many they are: a lease is not lost with
-// a healthy database. The connection counts: one claim less has a place.
+// flooded takes every connection that the app's own routes can get, and lets as many more wait for one. It returns one.
+func flooded(t *testing.T, pool *sql.DB) (one *sql.Conn) {
+	t.Helper()
+	for range 3 {
+		one = try(pool.Conn(t.Context())).ok(t)
+		_ = try(one.ExecContext(t.Context(), "SET application_name = 'taken'")).ok(t)
+		t.Cleanup(func() { _ = one.Close() })
+	}
+	wait, over := context.WithCancel(t.Context())
+	t.Cleanup(over)
+	before := pool.Stats().WaitCount
+	for range 100 {
+		go func() {
+			if taken, err := pool.Conn(wait); err == nil {
+				<-wait.Done()
+				_ = taken.Close()
+			}
+		}()
+	}
+	require.Eventually(t, func() bool { return pool.Stats().WaitCount == before+100 }, time.Minute, time.Millisecond)
+	return one
+}
+
+// Leases are renewed over a connection that the app's own routes never get, however many they are and however early they
+// come: a lease is not lost with a healthy database.
 //
 // CONTRACT X-1, F-7
 func TestLeasesAreRenewedBesideACrowd(t *testing.T) {
 	t.Parallel()
 	st, pool, won := leased(t)
-	for range 4 { // all that the app can get
-		soon, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		if taken, err := pool.Conn(soon); err == nil {
-			t.Cleanup(func() { _ = taken.Close() })
-		}
-		cancel()
+	_ = flooded(t, pool)
+	require.NoError(t, st.Renew(within(t, 30*time.Second), won.Ticket, time.Minute))
+	require.Equal(t, 4, pool.Stats().MaxOpenConnections)
+}
+
+// A connection for renewals that breaks beside a crowd is replaced without a wait in the pool's line.
+//
+// CONTRACT X-1, F-2
+func TestKeeperIsReplacedBesideACrowd(t *testing.T) {
+	t.Parallel()
+	st, pool, won := leased(t)
+	admin := flooded(t, pool)
+	until := func() (at time.Time) {
+		const until = "SELECT lease_until FROM idempotency_operation"
+		require.NoError(t, admin.QueryRowContext(t.Context(), until).Scan(&at))
+		return at
 	}
-	require.NoError(t, st.Renew(within(t, 10*time.Second), won.Ticket, time.Minute))
+	before := until()
+	_ = try(admin.ExecContext(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "+
+		"WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name <> 'taken'")).ok(t)
+	require.NoError(t, st.Renew(within(t, 30*time.Second), won.Ticket, time.Minute))
+	require.True(t, until().After(before))
 }
 
 // The keeper's connection is one of those that attempts would have.

@@ -70,7 +70,7 @@ func TestRepeatDoesNotWaitInACrowd(t *testing.T) {
 // CONTRACT F-1
 func TestClaimInLineIsNotSent(t *testing.T) {
 	t.Parallel()
-	db := newPostgres(t, 4) // three slots for claims
+	db := newPostgres(t, 5) // three slots for claims, one connection for renewals
 	st := newStore(t, db)
 	require.NoError(t, st.Validate(t.Context()))
 	pool := try(db.DB()).ok(t)

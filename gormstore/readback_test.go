@@ -98,7 +98,7 @@ func TestAnAttemptThatCannotSealLeavesItsKey(t *testing.T) {
 func TestTakeoverInLineIsNotSent(t *testing.T) {
 	t.Parallel()
 	url := migratedURL(t)
-	st, admin := newStore(t, openPostgres(t, url, 4)), openPostgres(t, url, 2) // three places for attempts
+	st, admin := newStore(t, openPostgres(t, url, 5)), openPostgres(t, url, 2) // three places for attempts, one connection for renewals
 	c := command(store.Resume)
 	slow, _ := begin(t, st, c)
 	require.NoError(t, err2(slow.Seal(t.Context(), store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}})))

@@ -4,38 +4,50 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"maps"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/auth19/idem/core/store"
 )
 
-// keeper renews the leases of this process over a connection of its own, one of the pool's that it does not give back while
-// there are leases. A renewal of its own would queue behind every route of the app, and a lease would be lost although the
-// database is well. All renewals that are due go in one message. The connection counts: one place less is left for attempts.
+// keeper renews the leases of this process over a connection of its own, one of the pool's that it never gives back. A
+// renewal of its own would queue behind every route of the app, and a lease would be lost although the database is well.
+// So the connection is there before a lease begins (see Keep), and is replaced as soon as it breaks. All renewals that are
+// due go in one message. The connection counts: one place less is left for attempts.
 type keeper struct {
-	db *Database
+	db   *Database
+	held atomic.Bool // there is a connection
 
 	mu      sync.Mutex
-	waiting map[store.Ticket]*renewal
-	working bool
-	idle    *time.Timer
+	own     *sql.Conn // nil: there is none
+	opening bool
+	failed  error         // why the last one could not be opened
+	tried   chan struct{} // closed when the next try has ended; nil: nobody waits for it
+	closed  bool
 
-	own *sql.Conn // of the goroutine that works; nil: there is none
+	waiting map[store.Ticket]*renewal
+	working bool // somebody uses own
+	alive   *time.Timer
 }
 
 // renewal is one that is due.
 type renewal struct {
 	call    Call
 	changed int64
+	left    bool // nobody waits for it any more
+	again   bool // its connection broke, and it is sent once more
 	ended   chan error
 }
 
 const (
-	keepIdle    = time.Minute     // the connection is kept so long without a renewal
-	renewWithin = 5 * time.Second // a message that is not answered so long has lost its connection
+	keepAlive   = 10 * time.Second // a connection is tried if nothing was renewed for so long
+	openWithin  = time.Minute      // a new one is tried again for so long, and for the next who needs it
+	openTry     = 10 * time.Second // at most so long at once
+	renewWithin = 5 * time.Second  // a message that is not answered so long has lost its connection
 	// leastPlaces are needed to take one of them away. Smaller pools have no keeper.
 	leastPlaces = 2
 )
@@ -46,15 +58,58 @@ const (
 	keeperLocks = "SET LOCAL lock_timeout = '250ms'"
 )
 
-// CloseKeeper gives the connection back with which leases are renewed.
-func (d *Database) CloseKeeper() { d.keeper.close() }
+// CloseKeeper gives the connection back with which leases are renewed, as soon as what is due was renewed. Later leases are
+// renewed over the pool.
+func (d *Database) CloseKeeper() {
+	k := &d.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed = true
+	k.wake()
+}
+
+// Keep waits until there is a connection for renewals, behind a claim whose attempt will have a lease: without one it
+// might be lost. It waits in the place of the claim's line.
+func (d *Database) Keep(ctx context.Context) error {
+	k := &d.keeper
+	if !d.keeps || k.held.Load() {
+		return nil
+	}
+	ctx, leave := inLine(ctx)
+	defer leave()
+	k.mu.Lock()
+	if k.own != nil || k.closed {
+		k.mu.Unlock()
+		return nil
+	}
+	if k.tried == nil {
+		k.tried = make(chan struct{})
+	}
+	tried := k.tried
+	k.wake()
+	k.mu.Unlock()
+	select {
+	case <-tried:
+	case <-ctx.Done():
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.own != nil:
+		return nil
+	case k.failed != nil:
+		return k.failed
+	}
+	return &store.CrowdedError{Why: fmt.Errorf("no connection for renewals: %w", ctx.Err())}
+}
 
 // Renew runs statement, which renews the lease of t, and returns how many records it has changed. ok is false if the
 // pool has no keeper: it is too small, or has no limit and no line.
 func (d *Database) Renew(
 	ctx context.Context, t store.Ticket, statement Statement, args ...any,
 ) (n int64, ok bool, err error) {
-	if !d.keeps {
+	k := &d.keeper
+	if !d.keeps || !k.held.Load() && k.isClosed() {
 		return 0, false, nil
 	}
 	text, args, err := d.Statements.text(ctx, d.Pool, statement, args)
@@ -63,19 +118,26 @@ func (d *Database) Renew(
 	}
 	r := &renewal{ended: make(chan error, 1)}
 	r.call = Call{Name: statement, Text: text, Args: args, Changed: &r.changed}
-	k := &d.keeper
 	k.add(t, r)
 	select {
 	case err = <-r.ended:
 		return r.changed, true, err
 	case <-ctx.Done():
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if k.waiting[t] == r {
-			delete(k.waiting, t)
-		}
-		return 0, true, ctx.Err()
 	}
+	k.mu.Lock()
+	r.left = true
+	if k.waiting[t] == r {
+		delete(k.waiting, t)
+	}
+	failed := k.failed
+	k.mu.Unlock()
+	return 0, true, errors.Join(ctx.Err(), failed)
+}
+
+func (k *keeper) isClosed() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.closed
 }
 
 func (k *keeper) add(t store.Ticket, r *renewal) {
@@ -85,114 +147,180 @@ func (k *keeper) add(t store.Ticket, r *renewal) {
 		k.waiting = map[store.Ticket]*renewal{}
 	}
 	k.waiting[t] = r
-	if !k.working {
+	k.wake()
+}
+
+// wake begins what there is to do; k.mu is held.
+func (k *keeper) wake() {
+	switch {
+	case k.opening, k.working:
+	case k.own == nil && k.closed:
+	case k.own == nil:
+		k.opening = true
+		go k.open()
+	case k.closed && len(k.waiting) == 0:
+		k.drop(func(own *sql.Conn) { _ = own.Close() })
+	case len(k.waiting) > 0:
 		k.working = true
-		if k.idle != nil {
-			k.idle.Stop()
-		}
+		k.alive.Stop()
 		go k.work()
 	}
+}
+
+// open opens a connection.
+func (k *keeper) open() {
+	growStack()
+	ctx, cancel := context.WithTimeout(context.Background(), openWithin)
+	defer cancel()
+	again(ctx, long, func(int) bool { return k.openOnce(ctx) })
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.opening = false
+	if k.own != nil {
+		k.wake()
+	}
+}
+
+func (k *keeper) openOnce(ctx context.Context) (done bool) {
+	ctx, cancel := context.WithTimeout(ctx, openTry)
+	defer cancel()
+	own, err := k.db.spareConn(ctx)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.own, k.failed = own, err; err == nil {
+		k.held.Store(true)
+		k.db.slots.line.resize(-1)
+		k.alive = time.AfterFunc(keepAlive, k.try)
+	}
+	if k.tried != nil {
+		close(k.tried)
+		k.tried = nil
+	}
+	return err == nil || k.closed || k.db.isClosed()
+}
+
+// spareConn opens a connection of the pool. Where all are in use, the pool is one larger meanwhile: in its line the app's own
+// routes would come first, however many they are.
+func (d *Database) spareConn(ctx context.Context) (*sql.Conn, error) {
+	if s := d.Pool.Stats(); s.Idle == 0 && s.OpenConnections >= s.MaxOpenConnections {
+		defer d.Stalls.spare()()
+	}
+	return d.Pool.Conn(ctx)
+}
+
+// isClosed reports that the app has closed its pool.
+func (d *Database) isClosed() bool {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := d.Pool.Conn(ended)
+	return !errors.Is(err, context.Canceled)
+}
+
+// try renews nothing, so that a connection that is broken is replaced before it is needed.
+func (k *keeper) try() {
+	if k.db.isClosed() {
+		k.db.CloseKeeper()
+	}
+	if k.isClosed() {
+		return
+	}
+	r := &renewal{call: Call{Text: "SELECT 1"}, ended: make(chan error, 1)}
+	k.add(store.Ticket{}, r)
 }
 
 // work renews until nothing is due.
 func (k *keeper) work() {
 	growStack()
-	for {
-		err := k.connect()
-		due, ok := k.due()
-		if !ok {
-			return
-		}
-		if err == nil {
-			k.renew(due)
-			continue
-		}
-		for _, r := range due {
-			r.ended <- err
-		}
+	for due := k.due(); due != nil; due = k.due() {
+		k.renew(due)
 	}
 }
 
-// due takes what is due. If that is nothing, the work is over.
-func (k *keeper) due() (due []*renewal, ok bool) {
+// due takes what is due. If that is nothing, or the connection is gone, the work is over.
+func (k *keeper) due() (due []ticketed) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.waiting) == 0 {
+	if len(k.waiting) == 0 || k.own == nil {
 		k.working = false
-		k.idle = time.AfterFunc(keepIdle, k.close)
-		return nil, false
-	}
-	order := slices.SortedFunc(maps.Keys(k.waiting), func(a, b store.Ticket) int { // two services never wait for each other
-		return bytes.Compare(a.ID[:], b.ID[:])
-	})
-	for _, t := range order {
-		due = append(due, k.waiting[t])
-	}
-	clear(k.waiting)
-	return due, true
-}
-
-// connect takes a connection of the pool. It stays in the pool's line until it has one, whoever gives up meanwhile.
-func (k *keeper) connect() (err error) {
-	if k.own != nil {
+		if k.own != nil {
+			k.alive.Reset(keepAlive)
+		}
+		k.wake()
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), keepIdle)
-	defer cancel()
-	if k.own, err = k.db.Pool.Conn(ctx); err == nil {
-		k.db.slots.line.resize(-1)
+	for t, r := range k.waiting {
+		due = append(due, ticketed{t, r})
 	}
-	return err
+	slices.SortFunc(due, func(a, b ticketed) int { // two services never wait for each other
+		return bytes.Compare(a.ID[:], b.ID[:])
+	})
+	clear(k.waiting)
+	return due
 }
 
-// renew sends what is due. Behind an error each goes alone, once.
-func (k *keeper) renew(due []*renewal) {
+// ticketed is a renewal, and whose.
+type ticketed struct {
+	store.Ticket
+	*renewal
+}
+
+// renew sends what is due. Behind an error of one each goes alone, once. If the connection broke, they go over the next one,
+// once.
+func (k *keeper) renew(due []ticketed) {
 	err := k.send(due...)
 	for _, r := range due {
 		one := err
 		if err != nil && len(due) > 1 && k.own != nil {
 			one = k.send(r)
 		}
-		r.ended <- one
+		if one == nil || k.own != nil || !k.later(r) {
+			r.ended <- one
+		}
 	}
 }
 
+// later puts a renewal back, for the next connection.
+func (k *keeper) later(r ticketed) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r.left || r.again || k.waiting[r.Ticket] != nil {
+		return false
+	}
+	r.again = true
+	k.waiting[r.Ticket] = r.renewal
+	return true
+}
+
 // send sends renewals as one transaction, in one message.
-func (k *keeper) send(due ...*renewal) error {
+func (k *keeper) send(due ...ticketed) error {
 	ctx, cancel := context.WithTimeout(context.Background(), renewWithin)
 	defer cancel()
-	if k.own == nil {
-		return sql.ErrConnDone
-	}
 	calls := []Call{{Text: keeperBegin}, {Text: keeperLocks}}
 	for _, r := range due {
 		calls = append(calls, r.call)
 	}
 	err := Ask(ctx, k.own, append(calls, Call{Text: "COMMIT"})...)
-	switch {
-	case err == nil:
-	case isBroken(err), takesNoWrites(err), ctx.Err() != nil:
+	if err == nil {
+		return nil
+	}
+	broken := isBroken(err) || takesNoWrites(err) || ctx.Err() != nil
+	if !broken {
+		_, undone := k.own.ExecContext(ctx, "ROLLBACK")
+		broken = undone != nil
+	}
+	if broken {
+		k.mu.Lock()
+		defer k.mu.Unlock()
 		k.drop(Discard)
-	default:
-		if _, undone := k.own.ExecContext(ctx, "ROLLBACK"); undone != nil {
-			k.drop(Discard)
-		}
 	}
 	return err
 }
 
-// drop gives the connection up.
+// drop gives the connection up; k.mu is held.
 func (k *keeper) drop(give func(*sql.Conn)) {
 	give(k.own)
 	k.own = nil
+	k.held.Store(false)
+	k.alive.Stop()
 	k.db.slots.line.resize(1)
-}
-
-// close gives the connection back, unless leases are being renewed.
-func (k *keeper) close() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.working && k.own != nil {
-		k.drop(func(own *sql.Conn) { _ = own.Close() })
-	}
 }

@@ -112,9 +112,19 @@ var limits sync.Mutex
 // add changes the number of connections that are left behind, and the pool's limit with it; s.mu is held.
 func (s *Stalls) add(n int) {
 	s.left += n
+	s.raise(n)
+}
+
+func (s *Stalls) raise(n int) {
 	limits.Lock()
 	defer limits.Unlock()
 	if limit := s.pool.Stats().MaxOpenConnections; limit > 0 && limit+n > 0 {
 		s.pool.SetMaxOpenConns(limit + n)
 	}
+}
+
+// spare raises the pool's limit by one until back is called.
+func (s *Stalls) spare() (back func()) {
+	s.raise(1)
+	return func() { s.raise(-1) }
 }
