@@ -62,10 +62,38 @@ func (s *Store) beginInFile(ctx context.Context, c store.Claim) (a *attempt, cla
 
 // enterAndBegin is begin on PostgreSQL. The record of a key that this process has seen is read first, without a transaction.
 func (s *Store) enterAndBegin(ctx context.Context, c store.Claim) (a *attempt, claimed store.Claimed, err error) {
+	patience := txn.TimeLeft(ctx)
 	look := func(ctx context.Context) (store.Claimed, error) { return s.peek(ctx, c) }
 	if claimed, err := s.db.EnterOrLook(ctx, look); err != nil || txn.IsThere(claimed) {
 		return nil, claimed, err
 	}
+	if s.db.Calm() {
+		a, claimed, err = s.beginInPlace(ctx, c)
+		s.db.NoteEnd(ctx, err)
+		return a, claimed, err
+	}
+	begun, err := txn.Behind(ctx, s.db, patience, func(ctx context.Context) (b begun, err error) {
+		b.attempt, b.claimed, err = s.beginInPlace(ctx, c)
+		return b, err
+	}, begun.undo)
+	return begun.attempt, begun.claimed, err
+}
+
+// begun is what a begin returns.
+type begun struct {
+	attempt *attempt
+	claimed store.Claimed
+}
+
+// undo undoes one for which nobody waits any more.
+func (b begun) undo() {
+	if b.attempt != nil {
+		_ = b.attempt.Rollback()
+	}
+}
+
+// beginInPlace is enterAndBegin for who has a place, and gives it up unless there is an attempt.
+func (s *Store) beginInPlace(ctx context.Context, c store.Claim) (a *attempt, claimed store.Claimed, err error) {
 	var open *sql.Conn
 	defer func() {
 		switch {
@@ -110,6 +138,9 @@ func (s *Store) openAndLook(ctx context.Context, c store.Claim) (
 			txn.Undo(own, err)
 		}
 	}()
+	if err = txn.Sends(ctx, own); err != nil {
+		return nil, nil, store.Claimed{}, err
+	}
 	l := &lookedAt{attempt: attempt{store: s, claim: c, fence: 1}}
 	if err := l.lockAndLook(ctx, own); err != nil {
 		return nil, nil, store.Claimed{}, err

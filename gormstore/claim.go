@@ -45,9 +45,22 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (claimed store.Claimed
 	if err := s.db.Keep(ctx); err != nil {
 		return store.Claimed{}, err
 	}
+	patience := txn.TimeLeft(ctx)
 	if err := s.db.EnterClaim(ctx); err != nil {
 		return store.Claimed{}, err
 	}
+	if s.db.Calm() {
+		claimed, err = s.claimInPlace(ctx, c)
+		s.db.NoteEnd(ctx, err)
+		return claimed, err
+	}
+	return txn.Behind(ctx, s.db, patience, func(ctx context.Context) (store.Claimed, error) {
+		return s.claimInPlace(ctx, c)
+	}, func(store.Claimed) {}) // who has got an error gives the claim back
+}
+
+// claimInPlace is Claim for who has a place. It gives the place up.
+func (s *Store) claimInPlace(ctx context.Context, c store.Claim) (claimed store.Claimed, err error) {
 	defer s.db.LeaveClaim()
 	seen := s.seen.before(c.ID)
 	for range 2 { // the first claim may get the lock of a record that was committed after its snapshot

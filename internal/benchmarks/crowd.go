@@ -29,11 +29,17 @@ import (
 )
 
 // wired counts what an app sees of its database.
-type wired struct{ connections, answers atomic.Int64 }
+type wired struct {
+	connections, answers atomic.Int64
+	detour               atomic.Pointer[string] // where connections go to instead
+}
 
 // dial is for pgx.
 func (w *wired) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	w.connections.Add(1)
+	if detour := w.detour.Load(); detour != nil {
+		address = *detour
+	}
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
 	return &counted{Conn: conn, wire: w}, err
 }
@@ -57,6 +63,7 @@ type crowdPool struct {
 	database string // past all proxies
 	wire     *wired
 	silence  func()
+	slow     string // the address of a slow link
 }
 
 // openCrowd opens a database; "": a new one.
@@ -78,7 +85,11 @@ func openCrowd(t testing.TB, server *pgtest.Cluster, database string, tr trial) 
 		if err != nil {
 			return on, err
 		}
-		address = link.url
+		slow, err := url.Parse(link.url)
+		if err != nil {
+			return on, err
+		}
+		on.slow = slow.Host
 	case tr.silent:
 		link, err := cutproxy.New(target.Host, nil)
 		if err != nil {
@@ -104,6 +115,15 @@ func openCrowd(t testing.TB, server *pgtest.Cluster, database string, tr trial) 
 	config.DialFunc = on.wire.dial
 	on.opened, err = openConfig(t, config, tr.pool)
 	return on, err
+}
+
+// slowDown begins with a slow link, and without connections.
+func (on crowdPool) slowDown(tr trial) {
+	if tr.link > 0 {
+		on.wire.detour.Store(&on.slow)
+		on.pool.SetMaxIdleConns(0)
+		on.pool.SetMaxIdleConns(tr.pool)
+	}
 }
 
 // crowdOutcome is what became of a crowd.
@@ -193,11 +213,12 @@ func (tr trial) run(t testing.TB, server *pgtest.Cluster, way string, each time.
 	if c.app, err = c.open(ctx, way); err != nil {
 		return nil, err
 	}
-	for tries := 0; tr.load > 0 && tries < 10; tries++ { // what a store tries before its first claim is no part of it
+	for tries := 0; tries < 10; tries++ { // what a store tries before its first claim is no part of it
 		if first := c.try(newKey()); first != nil && first.status == http.StatusCreated {
 			break
 		}
 	}
+	on.slowDown(tr)
 	if tr.load > 0 {
 		quiet := &crowd{trial: trial{clients: 16, patience: c.patience}, app: c.app, out: &crowdOutcome{}}
 		quiet.send(2 * time.Second)
@@ -399,8 +420,9 @@ func (c *crowd) command(over time.Time) {
 
 // try sends it once; nil: the client has left.
 func (c *crowd) try(key string) *sink {
-	ctx, leave := context.WithTimeout(context.Background(), c.patience+c.call)
+	ctx, leave := context.WithCancel(context.Background())
 	defer leave()
+	defer time.AfterFunc(c.patience+c.call, leave).Stop() // a deadline would be the handler's, too
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, path, bytes.NewReader(payload))
 	if err != nil {
 		return nil

@@ -26,9 +26,10 @@ type Database struct {
 	Dialect    *Dialect
 	Statements *Statements
 
-	slots   *slots // PostgreSQL with a limited pool only
-	keeper  keeper // likewise, if keeps
-	keeps   bool
+	slots   *slots      // PostgreSQL with a limited pool only
+	keeper  *keeper     // nil: the pool has none. All stores of a pool share one
+	closed  atomic.Bool // CloseKeeper was called
+	waters  waters
 	Process dialect.Process
 
 	handouts    handouts      // rows for handlers
@@ -93,7 +94,7 @@ func Open(db *gorm.DB, guard gorm.Plugin, o Options) (*Database, error) {
 	d.Stalls = newStalls(pool, o.Stall)
 	if limit > 0 {
 		d.slots = newSlots(limit)
-		d.keeps, d.keeper.db = limit-max(1, limit/4) >= leastPlaces, d
+		d.keeper = keeperOf(d, registered(db))
 	}
 	return d, nil
 }
@@ -281,7 +282,9 @@ func (d *Database) onConn(ctx context.Context, fn func(own *sql.Conn) error) err
 		if err != nil {
 			return err
 		}
-		err = fn(own)
+		if err = Sends(ctx, own); err == nil {
+			err = fn(own)
+		}
 		giveBack(own, err)
 		if try == MaxTries || !errors.Is(err, driver.ErrBadConn) && !pgconn.SafeToRetry(err) {
 			return err

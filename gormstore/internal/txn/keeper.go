@@ -27,7 +27,7 @@ type keeper struct {
 	opening bool
 	failed  error         // why the last one could not be opened
 	tried   chan struct{} // closed when the next try has ended; nil: nobody waits for it
-	closed  bool
+	stores  int           // that are not closed
 
 	waiting map[store.Ticket]*renewal
 	working bool // somebody uses own
@@ -58,27 +58,43 @@ const (
 	keeperLocks = "SET LOCAL lock_timeout = '250ms'"
 )
 
-// CloseKeeper gives the connection back with which leases are renewed, as soon as what is due was renewed. Later leases are
-// renewed over the pool.
-func (d *Database) CloseKeeper() {
-	k := &d.keeper
+// keeperOf returns the keeper of d, which is that of the database before it on the same pool.
+func keeperOf(d, before *Database) *keeper {
+	if d.slots.line.places < leastPlaces {
+		return nil
+	}
+	k := &keeper{db: d}
+	if before != nil && before.Pool == d.Pool && before.keeper != nil {
+		k = before.keeper
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.closed = true
-	k.wake()
+	k.stores++
+	return k
+}
+
+// CloseKeeper gives the connection back with which leases are renewed, as soon as what is due was renewed, unless another
+// store on the pool needs it. Later leases are renewed over the pool.
+func (d *Database) CloseKeeper() {
+	if k := d.keeper; k != nil && d.closed.CompareAndSwap(false, true) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.stores--
+		k.wake()
+	}
 }
 
 // Keep waits until there is a connection for renewals, behind a claim whose attempt will have a lease: without one it
 // might be lost. It waits in the place of the claim's line.
 func (d *Database) Keep(ctx context.Context) error {
-	k := &d.keeper
-	if !d.keeps || k.held.Load() {
+	k := d.keeper
+	if k == nil || k.held.Load() {
 		return nil
 	}
 	ctx, leave := inLine(ctx)
 	defer leave()
 	k.mu.Lock()
-	if k.own != nil || k.closed {
+	if k.own != nil || k.stores <= 0 {
 		k.mu.Unlock()
 		return nil
 	}
@@ -108,8 +124,8 @@ func (d *Database) Keep(ctx context.Context) error {
 func (d *Database) Renew(
 	ctx context.Context, t store.Ticket, statement Statement, args ...any,
 ) (n int64, ok bool, err error) {
-	k := &d.keeper
-	if !d.keeps || !k.held.Load() && k.isClosed() {
+	k := d.keeper
+	if k == nil || !k.held.Load() && k.isClosed() {
 		return 0, false, nil
 	}
 	text, args, err := d.Statements.text(ctx, d.Pool, statement, args)
@@ -137,7 +153,7 @@ func (d *Database) Renew(
 func (k *keeper) isClosed() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.closed
+	return k.stores <= 0
 }
 
 func (k *keeper) add(t store.Ticket, r *renewal) {
@@ -154,11 +170,11 @@ func (k *keeper) add(t store.Ticket, r *renewal) {
 func (k *keeper) wake() {
 	switch {
 	case k.opening, k.working:
-	case k.own == nil && k.closed:
+	case k.own == nil && k.stores <= 0:
 	case k.own == nil:
 		k.opening = true
 		go k.open()
-	case k.closed && len(k.waiting) == 0:
+	case k.stores <= 0 && len(k.waiting) == 0:
 		k.drop(func(own *sql.Conn) { _ = own.Close() })
 	case len(k.waiting) > 0:
 		k.working = true
@@ -196,7 +212,7 @@ func (k *keeper) openOnce(ctx context.Context) (done bool) {
 		close(k.tried)
 		k.tried = nil
 	}
-	return err == nil || k.closed || k.db.isClosed()
+	return err == nil || k.stores <= 0 || k.db.isClosed()
 }
 
 // spareConn opens a connection of the pool. Where all are in use, the pool is one larger meanwhile: in its line the app's own
@@ -219,9 +235,10 @@ func (d *Database) isClosed() bool {
 // try renews nothing, so that a connection that is broken is replaced before it is needed.
 func (k *keeper) try() {
 	if k.db.isClosed() {
-		k.db.CloseKeeper()
-	}
-	if k.isClosed() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.stores = 0
+		k.wake()
 		return
 	}
 	r := &renewal{call: Call{Text: "SELECT 1"}, ended: make(chan error, 1)}

@@ -24,8 +24,7 @@ func newSlots(limit int) *slots {
 	return &slots{line: newLine(limit-free, max(1, free/2)), looks: make(chan struct{}, max(1, free-free/2))}
 }
 
-// inLine bounds the wait for a place to three quarters of the claim's time. The last quarter is for the statement: a
-// statement whose context ends loses its connection.
+// inLine bounds the wait for a place to three quarters of the claim's time. The last quarter is for the statement.
 func inLine(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -61,6 +60,9 @@ func (d *Database) EnterOrLook(
 	case <-t.given:
 		return store.Claimed{}, t.wait(line)
 	case <-soon.Done():
+	}
+	if !d.isCalm() { // a look would be one more that waits
+		return store.Claimed{}, t.wait(line)
 	}
 	select {
 	case <-t.given:

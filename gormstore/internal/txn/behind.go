@@ -1,0 +1,187 @@
+package txn
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/auth19/idem/core/store"
+)
+
+// A claim waits for two things: for a connection, and for an answer. Each has its limit. A database that is slow, or a table
+// that is locked, gets no better by new connections. So neither a connection that is being opened nor a statement that was
+// sent is cut off when its claim gives up: it goes on behind the claim, in its place of the line, and the connection stays.
+
+const (
+	openPatience = 4 * time.Second // a claim with a place waits so long for a connection, and for its first answer over it
+	behindFor    = DefaultStall    // what goes on behind a claim loses its connection then (F-3)
+	roughFor     = time.Minute     // behind a claim that has given up, claims are watched for so long
+)
+
+// waters are what the last claims have met.
+type waters struct{ roughUntil atomic.Int64 }
+
+// Calm reports that a claim may run in the goroutine of its request: a connection waits for it, and lately none has given
+// up. An answer that comes too late costs the connection then.
+func (d *Database) Calm() bool {
+	return d.slots == nil || d.isCalm() && d.Pool.Stats().Idle > 0
+}
+
+func (d *Database) isCalm() bool { return time.Now().UnixNano() > d.waters.roughUntil.Load() }
+
+// NoteEnd is called behind a claim that has run in the goroutine of its request.
+func (d *Database) NoteEnd(ctx context.Context, err error) {
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		d.roughen()
+	}
+}
+
+func (d *Database) roughen() { d.waters.roughUntil.Store(time.Now().Add(roughFor).UnixNano()) }
+
+// errand is the context of what goes on behind a claim.
+type errand struct {
+	context.Context
+	asked chan struct{} // closed when a statement was sent over a connection that was used before
+
+	mu    sync.Mutex
+	sent  bool
+	slow  bool // over a connection that may prepare its statements first
+	left  bool // the claim has given up
+	ended bool
+}
+
+var errNoConnection = errors.New("no connection in time")
+
+// Sends is called in front of the first statement of a claim, which is not sent if the claim has given up.
+func Sends(ctx context.Context, own *sql.Conn) error {
+	t, ok := ctx.(*errand)
+	if !ok {
+		return nil
+	}
+	fresh := isFresh(own)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.left && !t.sent:
+		return &store.CrowdedError{Why: errNoConnection}
+	case !t.sent || t.slow:
+		if t.sent, t.slow = true, fresh; !fresh {
+			close(t.asked)
+		}
+	}
+	return nil
+}
+
+type usedKey struct{}
+
+// isFresh reports that the library uses a connection for the first time: it prepares its statements there.
+func isFresh(own *sql.Conn) (fresh bool) {
+	const used = "idem: used"
+	_ = own.Raw(func(connection any) error {
+		if std, ok := Pgx(connection); ok {
+			data := std.Conn().PgConn().CustomData()
+			_, was := data[used]
+			data[used], fresh = usedKey{}, !was
+		}
+		return nil
+	})
+	return fresh
+}
+
+// outcome is what fn of Behind has returned.
+type outcome[T any] struct {
+	value    T
+	err      error
+	panicked any
+}
+
+// Behind runs fn, which claims. Where the claim gives up, fn goes on for a while, and what it returns then goes to late. The
+// claim waits for openPatience for a connection, and then for patience for an answer; the deadline of ctx may be over by then.
+// If ctx is cancelled, all of it ends. Its error is store.ErrCrowded where nothing was sent.
+func Behind[T any](
+	ctx context.Context, d *Database, patience time.Duration, fn func(context.Context) (T, error), late func(T),
+) (T, error) {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx)) // with a deadline, a cancellation would not be seen: see Ask
+	enough := time.AfterFunc(behindFor, cancel)
+	t := &errand{Context: work, asked: make(chan struct{})}
+	ended := make(chan outcome[T], 1)
+	go func() {
+		defer cancel()
+		defer enough.Stop()
+		growStack()
+		o := run(t, fn)
+		t.mu.Lock()
+		left := t.left
+		t.ended = true
+		ended <- o
+		t.mu.Unlock()
+		if left && o.err == nil && o.panicked == nil {
+			late(o.value)
+		}
+	}()
+	cancelled := make(chan struct{})
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			close(cancelled)
+		}
+	})()
+	timer := time.NewTimer(openPatience)
+	defer timer.Stop()
+	asked := t.asked
+	for waiting := true; waiting; {
+		select {
+		case o := <-ended:
+			return o.get()
+		case <-asked:
+			asked = nil
+			timer.Reset(patience)
+		case <-timer.C:
+			waiting = false
+		case <-cancelled:
+			cancel()
+			waiting = false
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return (<-ended).get()
+	}
+	t.left = true
+	d.roughen()
+	var none T
+	why := context.DeadlineExceeded
+	if err := ctx.Err(); err != nil {
+		why = err
+	}
+	if !t.sent {
+		if s := d.Pool.Stats(); s.OpenConnections >= s.MaxOpenConnections {
+			cancel() // it waits in the pool's line, as a rule, and no connection is being opened for it
+		}
+		return none, &store.CrowdedError{Why: fmt.Errorf("%w: %w", errNoConnection, why)}
+	}
+	return none, fmt.Errorf("no answer in time: %w", why)
+}
+
+func run[T any](ctx context.Context, fn func(context.Context) (T, error)) (o outcome[T]) {
+	done := false
+	defer func() {
+		if !done {
+			o.panicked = recover()
+		}
+	}()
+	o.value, o.err = fn(ctx)
+	done = true
+	return o
+}
+
+func (o outcome[T]) get() (T, error) {
+	if o.panicked != nil {
+		panic(o.panicked)
+	}
+	return o.value, o.err
+}
