@@ -100,8 +100,8 @@ type outcome[T any] struct {
 }
 
 // Behind runs fn, which claims. Where the claim gives up, fn goes on for a while, and what it returns then goes to late. The
-// claim waits for openPatience for a connection, and then for patience for an answer; the deadline of ctx may be over by then.
-// If ctx is cancelled, all of it ends. Its error is store.ErrCrowded where nothing was sent.
+// claim waits for openPatience for a connection, and then for patience for an answer, also behind the deadline of ctx. If
+// ctx is cancelled, all of it ends. The error is store.ErrCrowded where nothing was sent.
 func Behind[T any](
 	ctx context.Context, d *Database, patience time.Duration, fn func(context.Context) (T, error), late func(T),
 ) (T, error) {

@@ -215,8 +215,8 @@ func (k *keeper) openOnce(ctx context.Context) (done bool) {
 	return err == nil || k.stores <= 0 || k.db.isClosed()
 }
 
-// spareConn opens a connection of the pool. Where all are in use, the pool is one larger meanwhile: in its line the app's own
-// routes would come first, however many they are.
+// spareConn opens a connection of the pool. Where all are in use, the pool is one larger meanwhile: in its line the app's
+// own routes would come first, however many they are.
 func (d *Database) spareConn(ctx context.Context) (*sql.Conn, error) {
 	if s := d.Pool.Stats(); s.Idle == 0 && s.OpenConnections >= s.MaxOpenConnections {
 		defer d.Stalls.spare()()
