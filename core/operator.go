@@ -125,6 +125,7 @@ type Life struct {
 	Record  Record                   // from [Operator.Life], its Answer has only Status and Partial
 	Steps   []store.StepRecord       // in the order in which they were started; only Resume operations have steps
 	History []store.SettlementRecord // oldest first, including those of earlier lives of the key
+	Notes   []store.Note             // likewise
 	// Size is the length of the answer in bytes, and Media its Content-Type.
 	Size  int
 	Media string
@@ -170,6 +171,11 @@ func (o *Operator) life(ctx context.Context, id ID) (life Life, err error) {
 	life.Size, life.Media = len(life.Record.Answer.Body), life.Record.Answer.Header.Get("Content-Type")
 	if life.History, err = o.module.operations.History(short, id); err == nil {
 		life.Steps, err = o.module.stepsOf(ctx, life.Record)
+	}
+	if err == nil {
+		var notes map[ID][]store.Note
+		notes, err = o.Notes(ctx, id)
+		life.Notes = notes[id]
 	}
 	if err != nil {
 		return Life{}, err

@@ -25,7 +25,7 @@ func (s *Store) Erase(ctx context.Context, scope store.Scope, after store.ID, li
 		erased = 0
 		for _, id := range ids { // in the order of the ids: two erasures never wait for each other in a circle
 			n, err := s.db.Exec(ctx, q, erase, id[:], scope[:])
-			for _, name := range []txn.Statement{dropSteps, dropReferences} {
+			for _, name := range []txn.Statement{dropSteps, dropReferences, blankNotes} {
 				if err == nil && n == 1 {
 					_, err = s.db.Exec(ctx, q, name, id[:])
 				}

@@ -49,11 +49,11 @@ func TestNothingIsLeftOfTheErased(t *testing.T) {
 	})
 }
 
-// everything is the tables of records, steps and references as text.
+// everything is the tables of records, steps, references and notes as text.
 func everything(t *testing.T, db *gorm.DB) string {
 	t.Helper()
 	var text strings.Builder
-	for _, table := range []string{"idempotency_record", "idempotency_step", "idempotency_reference"} {
+	for _, table := range []string{"idempotency_record", "idempotency_step", "idempotency_reference", "idempotency_note"} {
 		var rows []map[string]any
 		require.NoError(t, db.Table(table).Find(&rows).Error)
 		for _, row := range rows {

@@ -84,6 +84,11 @@ const (
 	referred       txn.Statement = "referred"
 	dropReferences txn.Statement = "dropReferences"
 
+	annotate     txn.Statement = "annotate"
+	notesOf      txn.Statement = "notesOf"
+	blankNotes   txn.Statement = "blankNotes"
+	blankNotesOf txn.Statement = "blankNotesOf"
+
 	// sightings.sql
 	sight           txn.Statement = "sight"
 	noteSighting    txn.Statement = "noteSighting"

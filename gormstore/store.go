@@ -73,6 +73,7 @@ var storeRights = txn.Rights{
 	"idempotency_record":      "SELECT, INSERT, UPDATE, DELETE",
 	"idempotency_step":        "SELECT, INSERT, UPDATE, DELETE",
 	"idempotency_reference":   "SELECT, INSERT, DELETE",
+	"idempotency_note":        "SELECT, INSERT, UPDATE",
 	"idempotency_sighting":    "SELECT, INSERT, UPDATE, DELETE",
 	"idempotency_settlement":  "INSERT",
 	"idempotency_setting":     "SELECT, INSERT, UPDATE",

@@ -41,7 +41,7 @@ func subjects(t *testing.T, d database) func(t *testing.T) storetest.Subject {
 	return func(t *testing.T) storetest.Subject {
 		tables := []string{
 			"idempotency_record", "idempotency_step", "idempotency_sighting", "idempotency_reference",
-			"idempotency_settlement", "idempotency_setting", "effects",
+			"idempotency_settlement", "idempotency_note", "idempotency_setting", "effects",
 		}
 		// A transaction that a test before has left open makes this one fail: it does not hang, and no row is overlooked.
 		require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
@@ -63,6 +63,7 @@ func subject(t *testing.T, db, twin *gorm.DB) storetest.Subject {
 			moveBack(t, db, d, "idempotency_step", "started_at", "finished_at")
 			moveBack(t, db, d, "idempotency_sighting", "seen_at", "purge_at")
 			moveBack(t, db, d, "idempotency_reference", "referred_at")
+			moveBack(t, db, d, "idempotency_note", "written_at")
 		},
 		Effect:  addEffect,
 		Effects: func(t *testing.T) int { return countEffects(t, db) },

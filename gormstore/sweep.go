@@ -43,6 +43,7 @@ func (s *Store) sweep(ctx context.Context, limit int, w store.Window) (swept sto
 		}{
 			{bury, due.tombstones}, {drop, due.dropped}, {putOff, due.later}, {dropStepsOf, due.stepped},
 			{dropReferencesOf, slices.Concat(due.tombstones, due.dropped)},
+			{blankNotesOf, slices.Concat(due.tombstones, due.dropped)},
 		} {
 			if len(change.ids) == 0 {
 				continue

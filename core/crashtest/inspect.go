@@ -47,6 +47,16 @@ func (s *gated) LastAnswered(ctx context.Context, within []byte, method, route s
 	return call(s.gates, background, func() (store.Record, error) { return s.under.LastAnswered(ctx, within, method, route) })
 }
 
+// Annotate implements [store.Operations].
+func (s *gated) Annotate(ctx context.Context, n store.Note) error {
+	return s.gates.do(background, func() error { return s.under.Annotate(ctx, n) })
+}
+
+// Notes implements [store.Operations].
+func (s *gated) Notes(ctx context.Context, ids []store.ID) (map[store.ID][]store.Note, error) {
+	return call(s.gates, background, func() (map[store.ID][]store.Note, error) { return s.under.Notes(ctx, ids) })
+}
+
 // Refer implements [store.Operations].
 func (s *gated) Refer(ctx context.Context, id store.ID, realm store.Realm, ref store.Ref) error {
 	return s.gates.do("Refer", func() error { return s.under.Refer(ctx, id, realm, ref) })

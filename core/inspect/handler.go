@@ -52,6 +52,7 @@ func newHandler(cfg Config, routes commands) http.Handler {
 	page("GET operations", (*visit).operations)
 	page("GET operations/{id}", (*visit).operation)
 	page("POST operations/{id}/answer", (*visit).answer)
+	page("POST operations/{id}/note", (*visit).note)
 	page("GET operations/{id}/settle", (*visit).settleForm)
 	page("POST operations/{id}/settle", (*visit).settleIt)
 	page("GET operations/{id}/push", (*visit).pushForm)

@@ -32,8 +32,9 @@ type operationPage struct {
 	Trace      string      // the id of its trace, "" without one
 	Calls      *callKeys   // nil: its recovery undoes rows, and calls nobody
 	Refs       []store.Ref
-	Of         string  // the link to what else of its caller needs somebody
-	Repeat     *repeat // nil: this instance has seen none
+	Of         string    // the link to what else of its caller needs somebody
+	Note       *noteForm // nil: it is over
+	Repeat     *repeat   // nil: this instance has seen none
 }
 
 // answerView is a recorded answer.
@@ -71,7 +72,7 @@ func (v *visit) showOperation(read func(*core.Operator, context.Context, store.I
 		Meaning:  meaning(rec, v.Module.Outlook(rec)),
 		Timeline: timeline(life), Revealed: revealed, Answer: viewOf(life)}
 	page.Refs, page.Of = v.references([]store.ID{id})[id], v.callers(rec)
-	page.Repeat = v.Numbers.repeatsOf(id)
+	page.Note, page.Repeat = noteFormOf(rec), v.Numbers.repeatsOf(id)
 	page.HasResults = page.Answer != nil && !page.Answer.Gone || rec.State() != store.Expired &&
 		slices.ContainsFunc(life.Steps, func(s store.StepRecord) bool { return s.Finished })
 	if rec.State() == store.Unknown {

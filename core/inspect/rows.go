@@ -19,8 +19,9 @@ type row struct {
 	Created       time.Time
 	Age           time.Duration
 	Settleable    bool
-	From          time.Time // when it can be settled; zero: it cannot
-	GoesOn        string    // of a half-done one
+	From          time.Time   // when it can be settled; zero: it cannot
+	GoesOn        string      // of a half-done one
+	Note          *store.Note // the last one
 }
 
 // references returns the references of operations. Where the store does not answer for them, a list is shown without them.
@@ -38,10 +39,13 @@ func (v *visit) rowsOf(records []store.Record) (rows []row) {
 	for _, rec := range records {
 		ids = append(ids, rec.ID)
 	}
-	refs := v.references(ids)
+	refs, notes := v.references(ids), v.notesOn(ids)
 	for _, rec := range records {
 		r := row{ID: rec.ID, Mark: markOf(rec), Method: rec.Method, Route: rec.Route, Refs: refs[rec.ID],
 			Caller: hex.EncodeToString(rec.Scope[:4]), Of: v.callers(rec), Created: rec.CreatedAt, Age: rec.Now.Sub(rec.CreatedAt)}
+		if of := notes[rec.ID]; len(of) > 0 && of[len(of)-1].Text != "" {
+			r.Note = &of[len(of)-1]
+		}
 		if rec.HalfDone() {
 			r.GoesOn = goesOn(v.Module.Outlook(rec))
 		}

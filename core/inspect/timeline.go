@@ -85,6 +85,7 @@ func timeline(life core.Life) []moment {
 	} else {
 		moments = append(moments, endMoments(rec)...)
 	}
+	moments = append(moments, noteMoments(rec, life.Notes)...)
 	for _, s := range slices.Concat(pushed, settled) {
 		moments = append(moments, settlementMoment(s))
 	}

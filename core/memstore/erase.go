@@ -30,7 +30,7 @@ func (s *Store) Erase(ctx context.Context, scope store.Scope, _ store.ID, _ int)
 			}
 			s.eraseHistory(e.ID)
 			page.Records++
-		case e.Stored == store.Free && len(e.steps)+len(e.references) > 0:
+		case e.Stored == store.Free && (s.blankNotes(e.ID) || len(e.steps)+len(e.references) > 0):
 			e.steps, e.references = nil, nil
 			page.Records++
 		}

@@ -25,6 +25,7 @@ type Store struct {
 	count     int                   // of both: a key has one place
 	queues    [store.Free + 1]queue // by the stored state: what a sweep will find, soonest first
 	history   map[store.ID][]Settled
+	notes     map[store.ID][]store.Note
 	open      map[*entry]struct{} // rows that are stored as running or unknown
 	scopings  map[string]string   // the fingerprints that are kept, by namespace
 	sightings sightings
@@ -60,7 +61,8 @@ func WithClock(now func() time.Time) Option {
 func New(opts ...Option) *Store {
 	s := &Store{
 		now: time.Now, max: DefaultMaxRecords, records: map[store.ID]*entry{}, running: map[store.ID]*entry{},
-		history: map[store.ID][]Settled{}, open: map[*entry]struct{}{}, scopings: map[string]string{}, sightings: newSightings(),
+		history: map[store.ID][]Settled{}, notes: map[store.ID][]store.Note{}, open: map[*entry]struct{}{},
+		scopings: map[string]string{}, sightings: newSightings(),
 		keyTimes: keyTimes{floors: map[string]time.Time{}, ages: map[string]store.AgeLimit{}},
 	}
 	for _, opt := range opts {

@@ -50,6 +50,7 @@ func (s *Store) sweep(now time.Time, limit int) (swept store.Swept) {
 func (s *Store) tombstone(e *entry) {
 	s.unqueue(e)
 	e.steps, e.references = nil, nil
+	s.blankNotes(e.ID)
 	e.answer(store.Answer{Status: e.Answer.Status})
 	s.become(e, store.Expired)
 }
@@ -72,6 +73,7 @@ func (s *Store) drop(e *entry) {
 		s.keyTimes.raise(e)
 	}
 	s.unqueue(e)
+	s.blankNotes(e.ID)
 	delete(s.records, e.ID)
 	if s.running[e.ID] == nil { // else its place is that of the attempt which is running
 		s.count--

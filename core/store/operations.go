@@ -74,6 +74,14 @@ type Operations interface {
 	// references there are: it may stop before a page is full.
 	Referred(ctx context.Context, q Query) (ReferredPage, error)
 
+	// Annotate adds a note to an operation that is stored as running or unknown, at the store's time. Notes are only appended.
+	// The same Token again changes nothing. ErrNotFound if the operation has no record; ErrNotSettleable if it is not open.
+	Annotate(ctx context.Context, n Note) error
+
+	// Notes returns the notes of operations, those of each oldest first. It includes those of earlier lives of a key, and keeps
+	// them after the record was dropped. When the record becomes a tombstone, is erased, or is dropped, their Text goes.
+	Notes(ctx context.Context, ids []ID) (map[ID][]Note, error)
+
 	// Import adds the records whose id the store does not have; it ignores their Now. It replaces a record whose state is
 	// Free, and deletes that record's steps; the fence continues to rise (F-4). Imported records have no Traceparent. Import
 	// changes no other record, and no key whose attempt is running. Such a key is counted in Running: one that is held by an

@@ -33,6 +33,8 @@ type faulty struct {
 	history                               method[store.ID, []store.SettlementRecord]
 	references                            method[[]store.ID, map[store.ID][]store.Ref]
 	referred                              method[store.Query, store.ReferredPage]
+	annotate                              method[store.Note, none]
+	notes                                 method[[]store.ID, map[store.ID][]store.Note]
 	imports                               method[[]store.Record, store.Imported]
 	mark                                  method[store.Marking, store.Imported]
 	adopt                                 method[store.Claim, none]
@@ -99,7 +101,8 @@ func newFaulty(s *reference) *faulty {
 	}
 	f.sweep = func(ctx context.Context, q question) (store.Swept, error) { return s.Sweep(ctx, q.limit, q.window) }
 	f.countOpen = func(ctx context.Context, q question) (int, error) { return s.CountOpen(ctx, q.scope, q.limit) }
-	f.referred = s.Referred
+	f.referred, f.notes = s.Referred, s.Notes
+	f.annotate = silent(s.Annotate)
 	f.refer = silent(func(ctx context.Context, q question) error { return s.Refer(ctx, q.id, q.realm, q.ref) })
 	f.erase = func(ctx context.Context, q question) (store.ErasedPage, error) {
 		return s.Erase(ctx, q.scope, q.after, q.limit)
@@ -218,6 +221,14 @@ func (f *faulty) Refer(ctx context.Context, id store.ID, realm store.Realm, ref 
 
 func (f *faulty) References(ctx context.Context, ids []store.ID) (map[store.ID][]store.Ref, error) {
 	return f.references(ctx, ids)
+}
+
+func (f *faulty) Annotate(ctx context.Context, n store.Note) error {
+	return onlyErr(f.annotate(ctx, n))
+}
+
+func (f *faulty) Notes(ctx context.Context, ids []store.ID) (map[store.ID][]store.Note, error) {
+	return f.notes(ctx, ids)
 }
 
 func (f *faulty) Referred(ctx context.Context, q store.Query) (store.ReferredPage, error) {

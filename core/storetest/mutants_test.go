@@ -41,7 +41,7 @@ var mutants = []struct {
 	},
 	{
 		everything, func(s *faulty) store.Operations { return s },
-		slices.Concat(stepMutants, sightMutants, eraseMutants, referenceMutants, txMutants, segmentMutants),
+		slices.Concat(stepMutants, sightMutants, eraseMutants, referenceMutants, noteMutants, txMutants, segmentMutants),
 	},
 	{
 		storetest.Features{Settings: true},
@@ -881,6 +881,30 @@ var referenceMutants = []mutant{
 		})
 	}},
 	{"refers after a cancelled", "Reference/Cancelled", func(s *faulty) { s.references.regardless() }},
+}
+
+var noteMutants = []mutant{
+	{"keeps the last of two notes", "Note/Appended", func(s *faulty) {
+		s.annotate.asks(func(n *store.Note) { n.Token[15] = byte(len(n.Text)) })
+	}},
+	{"notes what is over", "Note/Open", func(s *faulty) { s.annotate.forgives(store.ErrNotSettleable) }},
+	{"keeps notes too long", "Note/Retention Note/Erased", func(s *faulty) {
+		s.notes.answers(func(_ []store.ID, notes *map[store.ID][]store.Note) {
+			for _, of := range *notes {
+				for i := range of {
+					of[i].Text = "I am on it"
+				}
+			}
+		})
+	}},
+	{"forgets who was on it", "Note/Retention", func(s *faulty) {
+		s.notes.answers(func(_ []store.ID, notes *map[store.ID][]store.Note) {
+			for id, of := range *notes {
+				(*notes)[id] = slices.DeleteFunc(of, func(n store.Note) bool { return n.Text == "" })
+			}
+		})
+	}},
+	{"notes after a cancelled", "Note/Cancelled", func(s *faulty) { s.notes.regardless() }},
 }
 
 var txMutants = []mutant{

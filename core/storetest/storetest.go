@@ -63,6 +63,7 @@ func Run(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
 		{settleChecks, true}, {listChecks, true}, {cancelChecks, true}, {windowChecks, true},
 		{txChecks, f.Rows}, {stepChecks, f.Attempts}, {segmentChecks, f.Attempts}, {sightingChecks, f.Watch},
 		{countChecks, true}, {openChecks, true}, {inspectChecks, true}, {referenceChecks, true}, {importChecks, true},
+		{noteChecks, true},
 		{markChecks, true},
 		{eraseChecks, true},
 		{scopingChecks, f.Settings}, {keyTimeChecks, f.Settings},

@@ -86,6 +86,7 @@ func router(a *app.App) *echo.Echo {
 	e.POST("/idem/operations/:id/answer", pages)
 	e.POST("/idem/operations/:id/settle", pages)
 	e.POST("/idem/operations/:id/push", pages)
+	e.POST("/idem/operations/:id/note", pages)
 	e.POST("/idem/restore/keys", pages)
 	e.POST("/idem/restore/marks", pages)
 	e.GET("/idem-sign-in", echo.WrapHandler(a.SignIn))

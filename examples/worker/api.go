@@ -69,6 +69,7 @@ func api(a *app.App) *gin.Engine {
 	r.POST("/idem/operations/:id/answer", pages)
 	r.POST("/idem/operations/:id/settle", pages)
 	r.POST("/idem/operations/:id/push", pages)
+	r.POST("/idem/operations/:id/note", pages)
 	r.POST("/idem/restore/keys", pages)
 	r.POST("/idem/restore/marks", pages)
 	r.GET("/idem-sign-in", gin.WrapH(a.SignIn))

@@ -55,6 +55,7 @@ func inspectorRoutes() core.Routes {
 		"POST /idem/operations/:id/answer": {Exempt: "shows an answer; reading it is logged"},
 		"POST /idem/operations/:id/settle": {Exempt: "runs POST /v1/operations/:id/settle, which is guarded, with the form's key"},
 		"POST /idem/operations/:id/push":   {Exempt: "runs POST /v1/operations/:id/retry or give-up, which are guarded"},
+		"POST /idem/operations/:id/note":   {Exempt: "writes a note; sent twice, it is one"},
 		"POST /idem/restore/keys":          {Exempt: "runs POST /v1/keys/refusals, which is guarded, with the form's key"},
 		"POST /idem/restore/marks":         {Exempt: "runs POST /v1/operations/marks, which is guarded, with the form's key"},
 		"POST /idem-sign-in":               {Exempt: "sets the cookie of the demo; moves no money"},

@@ -12,6 +12,7 @@ var tableColumns = map[string][]string{
 	"idempotency_step": {"record_id", "name", "kind", "state", "fence", "started_at", "finished_at", "encoding", "result",
 		"derived"},
 	"idempotency_reference": {"record_id", "name", "value", "realm", "referred_at"},
+	"idempotency_note":      {"record_id", "token", "written_at", "written_by", "body"},
 	"idempotency_sighting":  {"id", "scope", "hash_version", "command_hash", "seen_at", "purge_at"},
 	"processed_message": {"consumer_group", "source", "message_id", "payload_hash", "processed_at", "published_at",
 		"expires_at"},

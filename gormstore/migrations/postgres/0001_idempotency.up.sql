@@ -150,6 +150,16 @@ CREATE TABLE IF NOT EXISTS idempotency_reference (
 
 CREATE INDEX IF NOT EXISTS idempotency_reference_value ON idempotency_reference (value, referred_at, record_id, realm);
 
+-- What operators have written on open operations. Who and when stay, as in the history; the text goes with the answer.
+CREATE TABLE IF NOT EXISTS idempotency_note (
+    record_id  bytea  NOT NULL,
+    token      bytea  NOT NULL, -- of the form that was sent: sent twice, it is one note
+    written_at bigint NOT NULL,
+    written_by text   NOT NULL,
+    body       text   NOT NULL,
+    PRIMARY KEY (record_id, token)
+);
+
 -- Operators look at the last settlements.
 CREATE INDEX IF NOT EXISTS idempotency_settlement_lately ON idempotency_settlement (settled_at);
 

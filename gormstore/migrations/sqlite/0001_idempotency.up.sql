@@ -122,6 +122,15 @@ CREATE TABLE IF NOT EXISTS idempotency_reference (
 
 CREATE INDEX IF NOT EXISTS idempotency_reference_value ON idempotency_reference (value, referred_at, record_id, realm);
 
+CREATE TABLE IF NOT EXISTS idempotency_note (
+    record_id  BLOB    NOT NULL,
+    token      BLOB    NOT NULL, -- of the form that was sent: sent twice, it is one note
+    written_at INTEGER NOT NULL,
+    written_by TEXT    NOT NULL,
+    body       TEXT    NOT NULL,
+    PRIMARY KEY (record_id, token)
+);
+
 CREATE INDEX IF NOT EXISTS idempotency_settlement_lately ON idempotency_settlement (settled_at);
 
 CREATE VIEW IF NOT EXISTS idempotency_operation AS

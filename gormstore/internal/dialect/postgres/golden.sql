@@ -5,6 +5,11 @@ UPDATE public.idempotency_record AS r SET scope = $3, realm = $4, method = $5, r
 WHERE r.id = $1 AND r.scope = $2 AND r.hash_version = 0 AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
 
+-- name: annotate
+INSERT INTO public.idempotency_note (record_id, token, written_at, written_by, body)
+SELECT r.id, $2::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), $3::text, $4::text FROM public.idempotency_record r WHERE r.id = $1 AND r.state IN (1, 3)
+ON CONFLICT (record_id, token) DO NOTHING;
+
 -- name: appendSettlement
 INSERT INTO public.idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence, before_state,
 	after_fence, after_state, after_status, undone)
@@ -49,6 +54,12 @@ SELECT pg_catalog.pg_backend_pid(), CAST(pg_catalog.date_part('epoch', pg_catalo
 		pg_catalog.set_config('tcp_user_timeout', CAST($2::bigint AS text), true),
 		CASE WHEN $3::bigint IS NOT NULL
 			THEN pg_catalog.set_config('client_connection_check_interval', CAST($3::bigint AS text), true) END, CASE WHEN $4::bigint IS NOT NULL THEN CAST(pg_catalog.pg_advisory_xact_lock($4::bigint) AS text) END);
+
+-- name: blankNotes
+UPDATE public.idempotency_note AS n SET body = '' WHERE n.record_id = $1 AND n.body <> '';
+
+-- name: blankNotesOf
+UPDATE public.idempotency_note AS n SET body = '' WHERE n.record_id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id))) AND n.body <> '';
 
 -- name: bury
 UPDATE public.idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false, due_at = r.purge_at
@@ -186,7 +197,8 @@ UPDATE public.idempotency_record AS r SET state = CASE WHEN r.state = 2 THEN 4 E
 	body = NULL, partial = false, expires_at = CASE WHEN r.expires_at > CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) ELSE r.expires_at END
 WHERE r.id = $1 AND r.scope = $2 AND (r.state = 2
 	OR r.state = 5 AND (EXISTS (SELECT 1 FROM public.idempotency_step s WHERE s.record_id = $1)
-		OR EXISTS (SELECT 1 FROM public.idempotency_reference f WHERE f.record_id = $1)))
+		OR EXISTS (SELECT 1 FROM public.idempotency_reference f WHERE f.record_id = $1)
+		OR EXISTS (SELECT 1 FROM public.idempotency_note n WHERE n.record_id = $1 AND n.body <> '')))
 	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
 
@@ -493,6 +505,11 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 
 -- name: noteSighting
 ;
+
+-- name: notesOf
+SELECT answer.* FROM (SELECT n.record_id, n.token, n.written_at, n.written_by, n.body FROM public.idempotency_note n
+WHERE n.record_id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id))) ORDER BY n.record_id, n.written_at, n.token) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: openSteps
 SELECT answer.* FROM (SELECT o.id, coalesce(s.name, '')

@@ -4,6 +4,11 @@
 UPDATE main.idempotency_record AS r SET scope = ?3, realm = ?4, method = ?5, route = ?6, timed = r.timed OR ?7
 WHERE r.id = ?1 AND r.scope = ?2 AND r.hash_version = 0 AND true;
 
+-- name: annotate
+INSERT INTO main.idempotency_note (record_id, token, written_at, written_by, body)
+SELECT r.id, ?2, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, ?3, ?4 FROM main.idempotency_record r WHERE r.id = ?1 AND r.state IN (1, 3)
+ON CONFLICT (record_id, token) DO NOTHING;
+
 -- name: appendSettlement
 INSERT INTO main.idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence, before_state,
 	after_fence, after_state, after_status, undone)
@@ -29,6 +34,12 @@ RETURNING intent, idempotency_key, hash_version, command_hash, begun_at, begun_b
 
 -- name: begun
 ;
+
+-- name: blankNotes
+UPDATE main.idempotency_note AS n SET body = '' WHERE n.record_id = ?1 AND n.body <> '';
+
+-- name: blankNotesOf
+UPDATE main.idempotency_note AS n SET body = '' WHERE n.record_id IN (SELECT unhex(j.value) FROM json_each(?1) j) AND n.body <> '';
 
 -- name: bury
 UPDATE main.idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false, due_at = r.purge_at
@@ -126,7 +137,8 @@ UPDATE main.idempotency_record AS r SET state = CASE WHEN r.state = 2 THEN 4 ELS
 	body = NULL, partial = false, expires_at = CASE WHEN r.expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 ELSE r.expires_at END
 WHERE r.id = ?1 AND r.scope = ?2 AND (r.state = 2
 	OR r.state = 5 AND (EXISTS (SELECT 1 FROM main.idempotency_step s WHERE s.record_id = ?1)
-		OR EXISTS (SELECT 1 FROM main.idempotency_reference f WHERE f.record_id = ?1)))
+		OR EXISTS (SELECT 1 FROM main.idempotency_reference f WHERE f.record_id = ?1)
+		OR EXISTS (SELECT 1 FROM main.idempotency_note n WHERE n.record_id = ?1 AND n.body <> '')))
 	AND true;
 
 -- name: find
@@ -323,6 +335,10 @@ WHERE true
 ON CONFLICT (id) DO UPDATE SET hash_version = excluded.hash_version, command_hash = excluded.command_hash,
 	seen_at = excluded.seen_at, purge_at = excluded.purge_at
 WHERE s.purge_at <= excluded.seen_at;
+
+-- name: notesOf
+SELECT n.record_id, n.token, n.written_at, n.written_by, n.body FROM main.idempotency_note n
+WHERE n.record_id IN (SELECT unhex(j.value) FROM json_each(?1) j) ORDER BY n.record_id, n.written_at, n.token;
 
 -- name: openSteps
 SELECT o.id, coalesce(s.name, '')

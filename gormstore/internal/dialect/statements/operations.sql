@@ -157,14 +157,15 @@ FROM (
 WHERE p.own OR p.place = $3::bigint ORDER BY p.id;
 
 -- name: erase
--- Makes of the completed record $1 of the principal $2 what the sweep would have made of it at the end of retention. Steps
--- and references, which go in the same transaction, are all that a free record can have. When the sweep looks at the record
+-- Makes of the completed record $1 of the principal $2 what the sweep would have made of it at the end of retention. Steps,
+-- references and texts of notes, which go in the same transaction, are all that a free record can have. When the sweep looks at the record
 -- stays as it is, so that no index changes.
 UPDATE :"schema".idempotency_record AS r SET state = CASE WHEN r.state = 2 THEN 4 ELSE r.state END, headers = NULL,
 	body = NULL, partial = false, expires_at = CASE WHEN r.expires_at > :now THEN :now ELSE r.expires_at END
 WHERE r.id = $1 AND r.scope = $2 AND (r.state = 2
 	OR r.state = 5 AND (EXISTS (SELECT 1 FROM :"schema".idempotency_step s WHERE s.record_id = $1)
-		OR EXISTS (SELECT 1 FROM :"schema".idempotency_reference f WHERE f.record_id = $1)))
+		OR EXISTS (SELECT 1 FROM :"schema".idempotency_reference f WHERE f.record_id = $1)
+		OR EXISTS (SELECT 1 FROM :"schema".idempotency_note n WHERE n.record_id = $1 AND n.body <> '')))
 	AND :durably;
 
 -- name: setting

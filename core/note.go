@@ -1,0 +1,47 @@
+package core
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+
+	"github.com/auth19/idem/core/store"
+)
+
+// maxNote is how long a note may be, in bytes.
+const maxNote = 2 << 10
+
+// Note writes a note on an open operation, "I am on it" say, with the operator's name. It changes nothing of the operation,
+// and cannot be taken back. form is a key of the form that it comes from: the same one again adds nothing. The text goes
+// with the answer, and by [Module.Erase].
+//
+// Errors: ErrNotFound; store.ErrNotSettleable if the operation is not open; a *[Problem] (CodeBadRequest) if the text cannot
+// be kept. Any other error means that the store did not answer.
+func (o *Operator) Note(ctx context.Context, id ID, form, text string) error {
+	text = strings.TrimSpace(text)
+	if text == "" || len(text) > maxNote || !isText(text) {
+		return NewProblem(CodeBadRequest, fmt.Sprintf("a note is text of 1 to %d bytes", maxNote))
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
+	defer cancel()
+	rec, err := o.module.findLive(ctx, id, o.viewer())
+	if err == nil && !o.module.operates(o.principal, rec) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return err
+	}
+	token := sha256.Sum256([]byte(form))
+	return o.module.operations.Annotate(ctx, store.Note{ID: id, Token: [16]byte(token[:16]), Who: o.Name(), Text: text})
+}
+
+// Notes returns the notes on operations that one of the other methods has returned, those of each oldest first.
+func (o *Operator) Notes(ctx context.Context, ids ...ID) (map[ID][]store.Note, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
+	defer cancel()
+	return o.module.operations.Notes(ctx, ids)
+}
