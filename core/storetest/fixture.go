@@ -41,6 +41,7 @@ type fixture struct {
 	instances []store.Operations // the store, and its twin if there is one
 	attempts  []store.Attempts
 	rows      bool // they run the rows of handlers
+	unlocked  bool // see Features
 	watchers  []store.Sightings
 	sights    int
 	run       string // in every key: a store that tests share may still be at work on a command of the test before

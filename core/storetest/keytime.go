@@ -618,7 +618,7 @@ func keyTimeTransaction(t *testing.T, s *fixture) {
 //
 // CONTRACT T-6, M-2
 func keyTimeRunningTransaction(t *testing.T, s *fixture) {
-	if !s.rows {
+	if !s.rows || s.unlocked {
 		return
 	}
 	now := s.now(t)

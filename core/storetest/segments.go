@@ -92,9 +92,12 @@ func result(name, json string) store.StepRecord {
 	return step
 }
 
-// requireInFlight checks that all others are told that an attempt is at it, by a claim and by a question.
+// requireInFlight checks that all others are told that an attempt is at it, by a claim and by a question, if they can see it.
 func (s *fixture) requireInFlight(t *testing.T, c store.Claim) {
 	t.Helper()
+	if s.unlocked {
+		return
+	}
 	for _, again := range []store.Claim{repeat(c), otherCommand(c)} {
 		for _, st := range s.attempts {
 			segments, got, err := st.Begin(s.ctx, again)

@@ -49,6 +49,10 @@ type Features struct {
 	Shared   bool // several instances may work on the same data at once
 	Watch    bool // it is a store.Sightings
 	Settings bool // it is a store.Settings
+
+	// Unlocked: no lock is shared by all who may run an attempt that has not committed. Others do not see it, two run beside
+	// each other, and one of them commits (M-6).
+	Unlocked bool
 }
 
 // Run runs the tests of the contract that apply to a store with features f, each as a subtest of t. newStore is called
@@ -101,7 +105,7 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 		require.NotNil(t, s.Effects, "Subject.Effects is missing: Features.Rows needs it")
 	}
 	s.attempts = abilities[store.Attempts](t, s, "Attempts", f.Attempts)
-	s.rows = f.Rows
+	s.rows, s.unlocked = f.Rows, f.Unlocked
 	for _, able := range s.attempts {
 		require.Equal(t, f.Rows, able.Rows(), "Features.Rows says what Rows of %T is", able)
 	}

@@ -17,13 +17,14 @@ import (
 
 // run is all that happens to one key.
 type run struct {
-	key     string
-	program *program
-	timed   bool         // the key is a timed one
-	days    bool         // so much time has passed that the record may be gone
-	late    atomic.Bool  // a fault has struck: what was sent may still be on its way
-	gate    sync.RWMutex // held for reading by a handler: an operator does not say "not applied" while it runs
-	sent    atomic.Int64 // requests
+	key      string
+	program  *program
+	timed    bool         // the key is a timed one
+	days     bool         // so much time has passed that the record may be gone
+	unlocked bool         // see Options
+	late     atomic.Bool  // a fault has struck: what was sent may still be on its way
+	gate     sync.RWMutex // held for reading by a handler: an operator does not say "not applied" while it runs
+	sent     atomic.Int64 // requests
 
 	mu         sync.Mutex
 	executions map[int]*execution // the last one, by attempt
@@ -122,10 +123,13 @@ func (k *run) begin(in *instance, attempt int) (*execution, *stop) {
 	k.nth++
 	e := &execution{run: k, in: in, attempt: attempt, nth: k.nth, sure: len(k.unsure) == 0, commits: k.commits,
 		results: map[string]string{}, running: true, called: maps.Clone(k.acted)}
-	k.overtaken()
+	beside := k.unlocked && !k.commits && k.program.recovery != core.Park // the record judges which of them it was
+	if !beside {
+		k.overtaken()
+	}
 	k.executions[attempt] = e
 	k.log = append(k.log, fmt.Sprintf("attempt %d runs, the %d. of the key", attempt, k.nth))
-	if k.only != 0 && time.Now().Before(k.onlyUntil) {
+	if !beside && k.only != 0 && time.Now().Before(k.onlyUntil) {
 		k.wrong("attempt %d runs beside %d, which is alive", attempt, k.only)
 	}
 	return e, k.stops[attempt]

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
@@ -28,6 +27,7 @@ import (
 // world is a database with two instances of an app, which serve one run after the other.
 type world struct {
 	t         *testing.T
+	open      func(url string) gorm.Dialector
 	url       string
 	direct    *sql.DB // past the proxies
 	past      []string
@@ -59,10 +59,10 @@ const (
 
 var customer = core.Principal{Issuer: "https://issuer.example", Subject: "customer-1"}
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, o Options) *world {
 	t.Helper()
-	w := &world{t: t, url: pgtest.URL(t)}
-	db := open(t, w.url, 4)
+	w := &world{t: t, open: o.Database, url: pgtest.URL(t)}
+	db := w.connect(w.url, 4)
 	require.NoError(t, gormstore.Migrate(t.Context(), db))
 	require.NoError(t, db.Exec("CREATE TABLE effects (key text NOT NULL, step text NOT NULL, attempt bigint NOT NULL)").Error)
 	var err error
@@ -82,9 +82,10 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func open(t *testing.T, url string, connections int) *gorm.DB {
+func (w *world) connect(url string, connections int) *gorm.DB {
+	t := w.t
 	t.Helper()
-	db, err := gorm.Open(postgres.Open(url), &gorm.Config{Logger: logger.Discard})
+	db, err := gorm.Open(w.open(url), &gorm.Config{Logger: logger.Discard})
 	require.NoError(t, err)
 	pool, err := db.DB()
 	require.NoError(t, err)
@@ -99,7 +100,7 @@ func (w *world) newInstance() *instance {
 	var err error
 	in.proxy, err = pgproxy.New(w.url)
 	require.NoError(t, err)
-	db := open(t, in.proxy.URL, 5)
+	db := w.connect(in.proxy.URL, 5)
 	in.pool, err = db.DB()
 	require.NoError(t, err)
 	in.store, err = gormstore.New(db, gormstore.StallAfter(300*time.Millisecond))
