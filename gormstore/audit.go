@@ -57,12 +57,10 @@ func Audit(ctx context.Context, db *gorm.DB, models ...any) error {
 			errs = append(errs, fmt.Errorf("%T is no GORM model: %w", model, err))
 			continue
 		}
-		name, table := stmt.Table, stmt.Table
-		if d.TableIsSQL {
-			table = stmt.Quote(table)
-			if stmt.TableExpr != nil {
-				name, table = stmt.TableExpr.SQL, stmt.TableExpr.SQL
-			}
+		name, table := stmt.Table, d.Table(stmt.Table, stmt.Quote(stmt.Table))
+		if stmt.TableExpr != nil {
+			name = d.Table(stmt.Table, stmt.TableExpr.SQL)
+			table = name
 		}
 		if err := findEffects(ctx, db, look, table, stmt); err != nil {
 			errs = append(errs, err)

@@ -20,7 +20,7 @@ func (s *Store) begin(ctx context.Context, c store.Claim) (a *attempt, claimed s
 		return nil, store.Claimed{}, err
 	}
 	if s.db.Dialect.OneWriter {
-		return s.beginInFile(ctx, c)
+		return s.beginInProcess(ctx, c)
 	}
 	if c.Recovery == store.Resume {
 		err = s.db.Keep(ctx)
@@ -34,8 +34,8 @@ func (s *Store) begin(ctx context.Context, c store.Claim) (a *attempt, claimed s
 	return a, claimed, err
 }
 
-// beginInFile is begin on SQLite: neither a repeat nor a look waits for the writer.
-func (s *Store) beginInFile(ctx context.Context, c store.Claim) (a *attempt, claimed store.Claimed, err error) {
+// beginInProcess is begin where there is one writer: neither a repeat nor a look waits for it.
+func (s *Store) beginInProcess(ctx context.Context, c store.Claim) (a *attempt, claimed store.Claimed, err error) {
 	l := &lookedAt{attempt: attempt{store: s, claim: c, fence: 1}}
 	l.lock = s.db.Process.Reserve(c.ID, c.Owner)
 	defer func() {
@@ -43,11 +43,10 @@ func (s *Store) beginInFile(ctx context.Context, c store.Claim) (a *attempt, cla
 			s.db.Process.Unreserve(c.ID, c.Owner)
 		}
 	}()
-	err = s.db.QueryRow(ctx, s.db.Pool, lookFirst, c.ID[:], floorName(c)).Scan(l.record.targets(&l.at, &l.floor)...)
-	if err != nil {
+	look, row, args := l.look()
+	if err := s.db.QueryRow(ctx, s.db.Pool, look, args...).Scan(row...); err != nil {
 		return nil, store.Claimed{}, err
 	}
-	l.now = l.at
 	if claimed, err = l.decide(ctx); err != nil || !claimed.Won {
 		return nil, claimed, err
 	}
@@ -60,7 +59,7 @@ func (s *Store) beginInFile(ctx context.Context, c store.Claim) (a *attempt, cla
 	return &l.attempt, claimed, nil
 }
 
-// enterAndBegin is begin on PostgreSQL. The record of a key that this process has seen is read first, without a transaction.
+// enterAndBegin is begin where attempts have places. The record of a key that this process has seen is read first, without a transaction.
 func (s *Store) enterAndBegin(ctx context.Context, c store.Claim) (a *attempt, claimed store.Claimed, err error) {
 	patience := txn.TimeLeft(ctx)
 	look := func(ctx context.Context) (store.Claimed, error) { return s.peek(ctx, c) }
@@ -188,17 +187,25 @@ func (l *lookedAt) calls(ctx context.Context, own *sql.Conn) ([]txn.Call, error)
 	if err != nil {
 		return nil, err
 	}
-	var second txn.Call
-	if floor := floorName(*c); floor == "" {
-		second, err = db.CallOf(ctx, own, lookFirst, l.record.targets(&l.at), c.ID[:])
-	} else {
-		second, err = db.CallOf(ctx, own, lookTimed, l.record.targets(&l.at, &l.floor), c.ID[:], floor)
-	}
+	look, row, args := l.look()
+	second, err := db.CallOf(ctx, own, look, row, args...)
 	return []txn.Call{first, second}, err
+}
+
+// look is the look at the record.
+func (l *lookedAt) look() (name txn.Statement, row, args []any) {
+	c := &l.attempt.claim
+	if floor := floorName(*c); floor != "" {
+		return lookTimed, l.record.targets(&l.at, &l.floor), []any{c.ID[:], floor}
+	}
+	return lookFirst, l.record.targets(&l.at), []any{c.ID[:]}
 }
 
 // decide says how a claim ends whose key and record were found like this.
 func (l *lookedAt) decide(ctx context.Context) (store.Claimed, error) {
+	if !l.now.Valid { // the lock is this process's
+		l.now = l.at
+	}
 	a, c, now, there := &l.attempt, &l.attempt.claim, txn.Time(l.now), l.record.id != nil
 	a.first.attempt = a
 	var seen store.Record

@@ -80,11 +80,11 @@ func (s *Store) claimInPlace(ctx context.Context, c store.Claim) (claimed store.
 
 // claim claims on q, and claims again after a snapshot race.
 func (s *Store) claim(ctx context.Context, q txn.Querier, c store.Claim) (store.Claimed, error) {
-	if s.db.Dialect == txn.SQLite {
-		return s.claimSQLite(ctx, q, c)
+	if !s.db.Dialect.Returns {
+		return s.claimAndAsk(ctx, q, c)
 	}
 	for range txn.MaxTries {
-		claimed, err := s.claimPostgres(ctx, q, c)
+		claimed, err := s.claimOrTell(ctx, q, c)
 		if !errors.Is(err, txn.ErrRace) {
 			return claimed, err
 		}
@@ -96,7 +96,6 @@ func (s *Store) claim(ctx context.Context, q txn.Querier, c store.Claim) (store.
 // a key that was seen before, insertRecord for others. Both are cheaper than claimKey, which follows if they decide nothing.
 func (s *Store) claimAlone(ctx context.Context, q txn.Querier, c store.Claim, seen bool) (claimed store.Claimed, err error) {
 	switch {
-	case s.db.Dialect == txn.SQLite:
 	case seen:
 		if claimed, err = s.lookFirst(ctx, c); err != nil || txn.IsThere(claimed) {
 			return claimed, err
@@ -127,7 +126,7 @@ type claimRow struct {
 
 func (r *claimRow) targets() []any { return r.scan.targets(&r.lock, &r.won, &r.now, &r.floor) }
 
-func (s *Store) claimPostgres(ctx context.Context, q txn.Querier, c store.Claim) (store.Claimed, error) {
+func (s *Store) claimOrTell(ctx context.Context, q txn.Querier, c store.Claim) (store.Claimed, error) {
 	var row claimRow
 	args := append(claimArgs(c), txn.LockKey(c.ID), c.Traceparent)
 	if err := s.db.QueryRow(ctx, q, claimKey, args...).Scan(row.targets()...); err != nil {
@@ -183,8 +182,8 @@ func (s *Store) takeOver(ctx context.Context, q txn.Querier, c store.Claim, rec 
 	if err := s.forgetSteps(ctx, q, rec); err != nil {
 		return store.Claimed{}, err
 	}
-	if s.db.Dialect == txn.SQLite {
-		return s.takeOverSQLite(ctx, q, c, rec)
+	if !s.db.Dialect.Returns {
+		return s.takeOverAndAsk(ctx, q, c, rec)
 	}
 	var lock sql.NullBool
 	var fence sql.NullInt64
@@ -216,7 +215,7 @@ func (s *Store) thereIs(ctx context.Context, scan *recordScan, now time.Time) (s
 	return rec, err
 }
 
-func (s *Store) claimSQLite(ctx context.Context, q txn.Querier, c store.Claim) (store.Claimed, error) {
+func (s *Store) claimAndAsk(ctx context.Context, q txn.Querier, c store.Claim) (store.Claimed, error) {
 	n, err := s.db.Exec(ctx, q, claimKey, append(claimArgs(c), c.Traceparent)...)
 	if err != nil {
 		return store.Claimed{}, err
@@ -224,7 +223,7 @@ func (s *Store) claimSQLite(ctx context.Context, q txn.Querier, c store.Claim) (
 	rec, err := s.find(ctx, q, c.ID)
 	switch {
 	case n == 0 && errors.Is(err, store.ErrNotFound): // with one writer, only a time can be the reason
-		return s.refusedSQLite(ctx, q, c)
+		return s.refused(ctx, q, c)
 	case err != nil:
 		return store.Claimed{}, err
 	case n == 1:
@@ -241,7 +240,7 @@ func (s *Store) claimSQLite(ctx context.Context, q txn.Querier, c store.Claim) (
 	return s.takeOver(ctx, q, c, rec)
 }
 
-func (s *Store) takeOverSQLite(ctx context.Context, q txn.Querier, c store.Claim, rec store.Record) (store.Claimed, error) {
+func (s *Store) takeOverAndAsk(ctx context.Context, q txn.Querier, c store.Claim, rec store.Record) (store.Claimed, error) {
 	args := append(claimArgs(c), rec.Fence, txn.Latest(c.Window), rec.State() == store.Free, c.Traceparent)
 	n, err := s.db.Exec(ctx, q, takeOver, args...)
 	if err != nil || n == 0 { // 0: the clock has gone back a little
@@ -282,11 +281,8 @@ func outside(rec store.Record, c store.Claim) (bool, error) {
 
 // InFlight implements [store.Attempts]: an attempt holds the record's lock.
 func (s *Store) InFlight(ctx context.Context, id store.ID) (bool, error) {
-	if s.db.Dialect.OneWriter {
-		return s.db.Process.IsRunning(id), ctx.Err()
-	}
-	if s.db.Dialect == txn.SQLite {
-		return false, ctx.Err()
+	if s.db.Process.IsRunning(id) {
+		return true, nil
 	}
 	var taken bool
 	err := s.db.OnPool(ctx, func(q txn.Querier) error {

@@ -93,9 +93,9 @@ func (s *Store) readFloor(ctx context.Context, q txn.Querier, c store.Claim) (no
 	return time.UnixMicro(us), floor, err
 }
 
-// refusedSQLite returns the reason why a claim has inserted nothing although there is no record: the clock, or the time
+// refused returns the reason why a claim has inserted nothing although there is no record: the clock, or the time
 // of the key.
-func (s *Store) refusedSQLite(ctx context.Context, q txn.Querier, c store.Claim) (store.Claimed, error) {
+func (s *Store) refused(ctx context.Context, q txn.Querier, c store.Claim) (store.Claimed, error) {
 	now, floor, err := s.readFloor(ctx, q, c)
 	switch {
 	case err != nil:

@@ -2,7 +2,6 @@ package gormstore
 
 import (
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"errors"
 	"sync/atomic"
@@ -39,7 +38,7 @@ func (s *Store) lookFirst(ctx context.Context, c store.Claim) (store.Claimed, er
 	var now pgtype.Int8
 	var scan recordScan
 	err := s.db.AskAlone(ctx, lookFirst, scan.targets(&now), id[:])
-	if err != nil || !now.Valid {
+	if err != nil || !now.Valid || scan.id == nil {
 		return store.Claimed{}, err
 	}
 	rec, err := s.thereIs(ctx, &scan, txn.Time(now))
@@ -69,36 +68,13 @@ func (s *Store) lookAnswer(ctx context.Context, id store.ID) (store.Claimed, err
 // peek returns a record that the claim cannot take over, or Busy if another attempt is running. It returns nothing if the
 // claim has to be tried.
 func (s *Store) peek(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	if s.db.Dialect == txn.Postgres {
-		return s.look(ctx, c)
-	}
-	if s.db.Process.IsRunning(c.ID) {
-		return store.Claimed{Busy: true}, nil
-	}
 	rec, err := s.Find(ctx, c.ID, store.Viewer{All: true})
-	if errors.Is(err, store.ErrNotFound) || err == nil && takeable(rec, c) {
-		return store.Claimed{}, nil
+	switch {
+	case errors.Is(err, store.ErrNotFound), err == nil && rec.State() == store.Free:
+		running, err := s.InFlight(ctx, c.ID)
+		return store.Claimed{Busy: running}, err
+	case err != nil || takeable(rec, c):
+		return store.Claimed{}, err
 	}
-	return store.Claimed{Record: rec}, err
-}
-
-// look is peek on PostgreSQL, in one statement.
-func (s *Store) look(ctx context.Context, c store.Claim) (claimed store.Claimed, err error) {
-	err = s.db.OnPool(ctx, func(q txn.Querier) error {
-		claimed = store.Claimed{}
-		var taken sql.NullBool
-		var now pgtype.Int8
-		var scan recordScan
-		err := s.db.QueryRow(ctx, q, look, append([]any{c.ID[:]}, txn.LockHalves(c.ID)...)...).Scan(scan.targets(&taken, &now)...)
-		if err != nil || scan.id == nil {
-			claimed.Busy = taken.Bool
-			return err
-		}
-		rec, err := s.thereIs(ctx, &scan, txn.Time(now))
-		if err == nil && !takeable(rec, c) {
-			claimed.Record = rec
-		}
-		return err
-	})
-	return claimed, err
+	return store.Claimed{Record: rec}, nil
 }

@@ -139,21 +139,13 @@ func (p trial) takeover(ctx context.Context) error {
 // begin begins an attempt in the transaction.
 func (p trial) begin(ctx context.Context, c store.Claim) (*attempt, error) {
 	own, l := p.t.Conn.SQL, &lookedAt{attempt: attempt{store: p.Store, claim: c, fence: 1, last: p.t, isOpen: true}}
-	if p.db.Dialect == txn.SQLite {
-		l.lock = true
-		err := p.db.QueryRow(ctx, own, lookFirst, c.ID[:], floorName(c)).Scan(l.record.targets(&l.at, &l.floor)...)
-		if err != nil {
-			return nil, err
-		}
-		l.now = l.at
-	} else {
-		calls, err := l.calls(ctx, own)
-		if err == nil {
-			err = txn.Ask(ctx, own, calls...)
-		}
-		if err != nil {
-			return nil, err
-		}
+	l.lock = true // or what the database says
+	calls, err := l.calls(ctx, own)
+	if err == nil {
+		err = txn.Ask(ctx, own, calls...)
+	}
+	if err != nil {
+		return nil, err
 	}
 	claimed, err := l.decide(ctx)
 	if err == nil && !claimed.Won {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/auth19/idem/gormstore/internal/txn"
+	dialect "github.com/auth19/idem/gormstore/internal/dialect/sqlite"
 )
 
 // Errors as the drivers of SQLite make them, with extended codes.
@@ -34,14 +34,14 @@ func TestCodeOfSQLite(t *testing.T) {
 	t.Parallel()
 	const unique, missing = 2067, 1 // SQLITE_CONSTRAINT_UNIQUE, SQLITE_ERROR
 	for _, err := range []error{&withMethod{19}, &withInt{unique}, withField{unique}, &withField{19}, bareCode(unique)} {
-		require.True(t, txn.SQLite.OfCommand(fmt.Errorf("insert: %w", err)), "%#v", err)
-		require.NotEmpty(t, txn.SQLite.Class(err))
+		require.True(t, dialect.Dialect.OfCommand(fmt.Errorf("insert: %w", err)), "%#v", err)
+		require.NotEmpty(t, dialect.Dialect.Class(err))
 	}
 	for _, err := range []error{&withMethod{missing}, &withInt{missing}, withField{missing}, bareCode(missing)} {
-		require.False(t, txn.SQLite.OfCommand(err), "%#v", err)
-		require.NotEmpty(t, txn.SQLite.Class(err))
+		require.False(t, dialect.Dialect.OfCommand(err), "%#v", err)
+		require.NotEmpty(t, dialect.Dialect.Class(err))
 	}
 	for _, err := range []error{errors.New("an argument cannot be converted"), &withoutCode{19}} {
-		require.Empty(t, txn.SQLite.Class(err), "%#v", err)
+		require.Empty(t, dialect.Dialect.Class(err), "%#v", err)
 	}
 }

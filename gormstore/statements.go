@@ -7,14 +7,13 @@ import "github.com/auth19/idem/gormstore/internal/txn"
 const (
 	// claims.sql
 	claimKey     txn.Statement = "claimKey"
-	insertRecord txn.Statement = "insertRecord" // PostgreSQL
-	lockFirst    txn.Statement = "lockFirst"    // PostgreSQL
-	lookTimed    txn.Statement = "lookTimed"    // PostgreSQL
+	insertRecord txn.Statement = "insertRecord"
+	lockFirst    txn.Statement = "lockFirst"
+	lookTimed    txn.Statement = "lookTimed"
 	takeOver     txn.Statement = "takeOver"
 	lookFirst    txn.Statement = "lookFirst"
-	lookAnswer   txn.Statement = "lookAnswer" // PostgreSQL
-	look         txn.Statement = "look"       // PostgreSQL
-	held         txn.Statement = "held"       // PostgreSQL
+	lookAnswer   txn.Statement = "lookAnswer"
+	held         txn.Statement = "held"
 	waitLock     txn.Statement = "waitLock"
 	importRecord txn.Statement = "importRecord"
 
@@ -34,7 +33,7 @@ const (
 	releaseOwner  txn.Statement = "releaseOwner"
 	keepOut       txn.Statement = "keepOut"
 	outrun        txn.Statement = "outrun"
-	lockRecord    txn.Statement = "lockRecord" // PostgreSQL
+	lockRecord    txn.Statement = "lockRecord"
 
 	// operations.sql
 	find             txn.Statement = "find"
@@ -63,7 +62,7 @@ const (
 	keepFirstScoping txn.Statement = "keepFirstScoping"
 
 	// keytimes.sql
-	keyFloor        txn.Statement = "keyFloor" // SQLite
+	keyFloor        txn.Statement = "keyFloor"
 	raiseKeyFloor   txn.Statement = "raiseKeyFloor"
 	raiseKeyFloors  txn.Statement = "raiseKeyFloors"
 	raiseAgedFloors txn.Statement = "raiseAgedFloors"

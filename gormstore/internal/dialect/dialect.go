@@ -23,6 +23,8 @@ type Dialect struct {
 	Connections int // the smallest pool that works
 	Text        sqltext.Dialect
 	Begin       string // opens a transaction that will write
+	// BeginDurably opens one whose COMMIT is durable whatever was left on the connection.
+	BeginDurably []string
 	// BeginTest opens the transaction of a self-test, in which no conflict with others is reported, a constraint fails at the
 	// statement that breaks it, and the server bounds the time of each statement.
 	BeginTest []string
@@ -45,6 +47,10 @@ type Dialect struct {
 	Class func(err error) string
 	// OfCommand reports that an error of the database says something about the command: a value, a constraint.
 	OfCommand func(err error) bool
+	// IsThere reports that an INSERT has met a record.
+	IsThere func(err error) bool
+	// IsNull reports that a column of the record must not be NULL.
+	IsNull func(err error, column string) bool
 	// OfStatement reports an error that a statement has wherever it is sent, and that has no SQLSTATE.
 	OfStatement func(err error) bool
 
@@ -61,8 +67,8 @@ type Dialect struct {
 	UniqueIndexes string
 	// EarlyTriggers lists the triggers of a table that run at an INSERT, also where ON CONFLICT DO NOTHING inserts no row.
 	EarlyTriggers string
-	// TableIsSQL says that these three take the table as an identifier in SQL, quoted.
-	TableIsSQL bool
+	// Table is a table as these three take it: its name, or that as an identifier in SQL.
+	Table func(name, identifier string) string
 
 	// InSchema is a schema that was named, as it stands in statements.
 	InSchema func(schema string) string

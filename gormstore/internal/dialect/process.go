@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"sync"
 
 	"github.com/auth19/idem/core/store"
 )
@@ -23,6 +24,9 @@ type Process interface {
 	IsRunning(id store.ID) bool
 	// StillOpen reports whether a transaction is open on a connection, behind an error that may have ended it.
 	StillOpen(own *sql.Conn) bool
+	// Serial is locked from a statement on a connection until it is known whether that has ended the transaction: no other
+	// statement may come in between.
+	Serial() sync.Locker
 }
 
 // OfServer is the [Process] of a database that is a server: it holds nothing.
@@ -37,7 +41,14 @@ func (server) UnlockWriter()                      {}
 func (server) Reserve(store.ID, store.Owner) bool { return true }
 func (server) Unreserve(store.ID, store.Owner)    {}
 func (server) IsRunning(store.ID) bool            { return false }
+func (server) Serial() sync.Locker                { return noLock{} }
 func (server) StillOpen(*sql.Conn) bool           { return true }
+
+// noLock is for transactions that no error ends.
+type noLock struct{}
+
+func (noLock) Lock()   {}
+func (noLock) Unlock() {}
 
 // Discard closes a connection for good instead of giving it back to the pool.
 func Discard(c *sql.Conn) {

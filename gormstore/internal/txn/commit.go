@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/auth19/idem/core/store"
-	"github.com/auth19/idem/gormstore/internal/dialect/sqlite"
 )
 
 // commit sends the last message, and waits for its end as long as ctx allows. A message that takes longer continues, because
@@ -32,9 +32,9 @@ func (t *Tx) commit(ctx context.Context, last LastCalls) error {
 				t.Conn.giveBack()
 				err = t.lose()
 			case atCommit:
-				t.Conn.rollback() // SQLite keeps the transaction open after some errors
-			case SQLState(err) == "" && t.DB.Dialect == Postgres && !errors.Is(err, errUnchanged):
-				t.Conn.discard() // nothing of it could be read, and COMMIT may be in it
+				t.Conn.rollback() // a database may keep the transaction open after some errors
+			case t.DB.Dialect.Class(err) == "" && !errors.Is(err, errUnchanged): // not read, and COMMIT may be in it
+				t.Conn.discard()
 			default:
 				if err = t.noteLast(err); !t.rollback() {
 					err = t.lose()
@@ -87,11 +87,11 @@ func (t *Tx) sendLast(ctx context.Context, last LastCalls) (atCommit bool, err e
 	for try := 1; try < MaxTries && IsConflict(err); try++ { // no handler has run in this transaction
 		_, err = Send(ctx, own, last.Alone...)
 	}
-	if isWeak(err) {
-		within := append([]Call{{Text: t.DB.Dialect.Begin}, {Text: durably}}, last.Alone...)
+	if t.isWeak(err) {
+		within := append(calls(t.DB.Dialect.BeginDurably), last.Alone...)
 		_, err = Send(ctx, own, append(within, Call{Text: "COMMIT"})...)
 	}
-	return true, ofRecord(err)
+	return true, t.ofRecord(err)
 }
 
 // unprepared reports that a driver could not prepare the record of an undone attempt, because a function or a trigger has
@@ -108,42 +108,31 @@ func (t *Tx) unprepared(err error) bool {
 
 // noteLast looks at an error of the message's statements before COMMIT.
 func (t *Tx) noteLast(err error) error {
-	if isOtherTx(err) && !t.checked {
+	if t.isOtherTx(err) && !t.checked {
 		t.Gone = true
 	}
-	return t.because(ofRecord(err))
+	return t.because(t.ofRecord(err))
 }
 
-// ofRecord says what the error means of a statement that records. ErrStale: another attempt has the key, or has had it, or
-// the clock has gone back. ErrClock: it is outside of its window.
-func ofRecord(err error) error {
-	state := SQLState(err)
-	switch {
-	case state == nothingRecorded, state == recordedBefore, errors.Is(err, errUnchanged), hasNo(err, "created_at"),
-		state == "" && err != nil && strings.Contains(err.Error(), "UNIQUE constraint failed: idempotency_record.id"):
+// ofRecord says what the error means of a statement that records. ErrStale: another attempt has the key, or has had it, or the
+// clock has gone back. ErrClock: it is outside of its window.
+func (t *Tx) ofRecord(err error) error {
+	switch d := t.DB.Dialect; {
+	case err == nil:
+	case SQLState(err) == nothingRecorded, errors.Is(err, errUnchanged), d.IsThere(err), d.IsNull(err, "created_at"):
 		return fmt.Errorf("%w: %w", store.ErrStale, err)
-	case hasNo(err, "lease_until"):
+	case d.IsNull(err, "lease_until"):
 		return fmt.Errorf("%w: %w", store.ErrClock, err)
 	}
 	return err
 }
 
-// hasNo reports that a record was refused because it has no such time.
-func hasNo(err error, time string) bool {
-	return SQLState(err) == nullNotAllowed && strings.Contains(err.Error(), time) ||
-		err != nil && strings.Contains(err.Error(), "NOT NULL constraint failed: idempotency_record."+time)
-}
-
 // isWeak reports that a record was refused because its COMMIT would not have waited for the disk.
-func isWeak(err error) bool { return hasNo(err, "deadline_at") }
-
-// durably makes a transaction of PostgreSQL commit as if nobody had left synchronous_commit off on the connection.
-const durably = "SET LOCAL synchronous_commit = on"
+func (t *Tx) isWeak(err error) bool { return err != nil && t.DB.Dialect.IsNull(err, "deadline_at") }
 
 // isOtherTx reports that the proof has failed that the transaction is the one that was begun.
-func isOtherTx(err error) bool {
-	const sqliteError = 1 // "no such savepoint"
-	return SQLState(err) == otherTx || SQLState(err) == "" && sqlite.Code(err) == sqliteError
+func (t *Tx) isOtherTx(err error) bool {
+	return slices.Contains([]string{otherTx, noSavepoint, noTransaction}, SQLState(err)) || t.DB.Dialect.OfStatement(err)
 }
 
 // because returns what has aborted the transaction in place of 25P02, which tells nothing. If that alone would not be a
@@ -191,19 +180,15 @@ func (t *Tx) readBack(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
 	case committed:
 		return nil
-	case t.DB.Dialect == SQLite && SQLite.OfCommand(err): // a constraint that is checked at COMMIT
+	case t.DB.Dialect.OfCommand(err): // a constraint that is checked at COMMIT
 		return fmt.Errorf("%w: %w", store.ErrAborted, err)
 	default:
 		return fmt.Errorf("%w: %w", store.ErrRetryable, err)
 	}
 }
 
-// TryLock takes a lock in a transaction if nobody holds it, and says when the server was started, as Server does. On SQLite
-// nobody does: this process has the writer.
+// TryLock takes a lock in a transaction if nobody holds it, and says when the server was started, as Server does.
 func (d *Database) TryLock(ctx context.Context, q Querier, lock int64) (locked bool, started pgtype.Int8, err error) {
-	if d.Dialect == SQLite {
-		return true, started, nil
-	}
 	err = d.QueryRow(ctx, q, tryLock, lock).Scan(&locked, &started, new(bool))
 	return locked, started, err
 }

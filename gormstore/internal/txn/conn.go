@@ -50,12 +50,12 @@ type Conn struct {
 	wrote   atomic.Bool              // a statement of the handler may have written
 	message atomic.Pointer[Binding]  // the innermost message that has joined the transaction and is being processed
 	ended   atomic.Bool              // after a statement of the handler there was no transaction
-	lost    atomic.Bool              // SQLite: it has ended the transaction itself, with the error of a statement
+	lost    atomic.Bool              // the database has ended it itself, with the error of a statement
 	onEnded func(ctx context.Context)
 
 	mu     sync.RWMutex // held for reading by statements, for writing by the end
 	over   bool
-	serial sync.Mutex // SQLite: no other statement may come between one that has failed and stillOpen
+	serial sync.Locker // no other statement may come between one that has failed and the look whether it ended the transaction
 
 	stateMu  sync.Mutex
 	failures failures
@@ -100,7 +100,7 @@ func (c *Conn) end() {
 
 // sawEnd reports, once, that the handler has ended the transaction: the server has none after one of its statements.
 func (c *Conn) sawEnd() bool {
-	return c.db.Dialect == Postgres && Status(c.SQL) == Idle && c.ended.CompareAndSwap(false, true)
+	return Status(c.SQL) == Idle && c.ended.CompareAndSwap(false, true)
 }
 
 // admit admits a statement, or the statements of a batch, or refuses it with an error. Call done after the statement.
@@ -117,7 +117,7 @@ func (c *Conn) admit(ctx context.Context, queries ...string) (inside sqltext.Fin
 	if err = c.open(); err != nil {
 		return inside, err
 	}
-	if c.db.Dialect == Postgres && (inside.Changes || len(inside.Residue) > 0) {
+	if inside.Changes || len(inside.Residue) > 0 {
 		if err = c.keepSettings(ctx); err != nil {
 			c.release()
 			return inside, err
@@ -133,16 +133,14 @@ func (c *Conn) admit(ctx context.Context, queries ...string) (inside sqltext.Fin
 // open begins a statement, if the transaction is still open. Call release after the statement.
 func (c *Conn) open() (err error) {
 	c.mu.RLock()
-	if c.db.Dialect == SQLite {
-		c.serial.Lock()
-	}
+	c.serial.Lock()
 	switch {
 	case c.over:
 		err = errOver
 	case c.copying.Load():
 		err = c.refused(errCopying)
 	case c.lost.Load():
-		err = errLost // PostgreSQL refuses by itself; SQLite would commit the statement on its own
+		err = errLost // the statement would commit on its own
 	}
 	if err != nil {
 		c.release()
@@ -174,9 +172,7 @@ func (c *Conn) execOwn(ctx context.Context, statement string) error {
 
 // release ends what open has begun.
 func (c *Conn) release() {
-	if c.db.Dialect == SQLite {
-		c.serial.Unlock()
-	}
+	c.serial.Unlock()
 	c.mu.RUnlock()
 }
 
@@ -195,8 +191,8 @@ func (c *Conn) done(inside sqltext.Findings, rows unread, err error) {
 	}
 }
 
-// lookWhether asks SQLite whether the transaction is still open, behind a statement or a row that has failed, and behind a
-// function of the app's: SQLite ends it itself after some errors, and what came next would commit on its own. byHandler: no
+// lookWhether asks whether the transaction is still open, behind a statement or a row that has failed, and behind a function
+// of the app's: a database may end it itself after some errors, and what came next would commit on its own. byHandler: no
 // error has ended it. c.serial is held.
 func (c *Conn) lookWhether(byHandler bool) {
 	switch {
@@ -212,9 +208,6 @@ func (c *Conn) lookWhether(byHandler bool) {
 
 // failedRow is lookWhether for a row.
 func (c *Conn) failedRow() {
-	if c.db.Dialect != SQLite {
-		return
-	}
 	c.mu.RLock()
 	c.serial.Lock()
 	defer c.release()
@@ -250,9 +243,9 @@ func (c *Conn) freeBusy() {
 	c.closeBusy()
 }
 
-// closeBusy closes the rows that keep a connection of PostgreSQL busy: it has one result at a time.
+// closeBusy closes the rows that keep the connection busy: one to a server has one result at a time.
 func (c *Conn) closeBusy() {
-	if c.db.Dialect == Postgres {
+	if !c.db.Dialect.OneWriter {
 		c.checkRows(true)
 	}
 }

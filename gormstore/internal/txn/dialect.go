@@ -17,12 +17,6 @@ type Dialect = dialect.Dialect
 // Dialects are the databases. They are named nowhere else.
 var Dialects = []*Dialect{postgres.Dialect, sqlite.Dialect}
 
-// The databases, where they are still asked for.
-var (
-	Postgres = postgres.Dialect
-	SQLite   = sqlite.Dialect
-)
-
 // DialectOf returns the dialect of a GORM dialector of that name.
 func DialectOf(name string) (*Dialect, error) {
 	for _, d := range Dialects {

@@ -62,7 +62,10 @@ func (c *Conn) Distress(refusal bool) error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	err := c.failures.standing
-	if err == nil || !c.db.Dialect.Aborts && !refusal || c.db.Dialect.OfCommand(err) {
+	if !refusal {
+		err = c.aborting()
+	}
+	if err == nil || c.db.Dialect.OfCommand(err) {
 		return nil
 	}
 	return fmt.Errorf("%w: %w: %w", store.ErrRetryable, ErrDistress, err)
@@ -85,6 +88,11 @@ func (c *Conn) lostItself() error {
 func (c *Conn) standing() error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
+	return c.aborting()
+}
+
+// aborting is standing; c.stateMu is held.
+func (c *Conn) aborting() error {
 	if !c.db.Dialect.Aborts {
 		return nil
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
-// Mark is what says later whether a transaction is still the one that was begun. On PostgreSQL its first statement has read
-// the server's process and the time of BEGIN: no statement can change them, and no other transaction has both. On SQLite it
-// is a savepoint, whose name a handler cannot know.
+// Mark is what says later whether a transaction is still the one that was begun. Its first statement may have read the
+// server's process and the time of BEGIN: no statement can change them, and no other transaction has both. Else it is a
+// savepoint, whose name a handler cannot know.
 type Mark struct {
 	savepoint string // its name
-	pid       uint32 // of the server's process
+	pid       uint32 // of the server's process; 0: the savepoint is the mark
 	begun     int64  // transaction_timestamp()
 	commits   string // synchronous_commit, as the transaction is to commit; never off
 	isolation string
@@ -37,6 +37,8 @@ func (m *Mark) backTo() string { return "ROLLBACK TO SAVEPOINT " + m.savepoint }
 func (m *Mark) Targets(before ...any) []any {
 	return append(slices.Grow(before, 5), &m.pid, &m.begun, &m.commits, &m.isolation, &m.guards)
 }
+
+func (m *Mark) isSavepoint() bool { return m.pid == 0 }
 
 // args are those of asBegun.
 func (m *Mark) args() []any { return []any{int64(m.pid), m.begun, m.commits} }

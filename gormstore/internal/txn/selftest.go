@@ -74,12 +74,8 @@ func (d *Database) beginTest(ctx context.Context, t *Tx) error {
 	if err != nil {
 		return err
 	}
-	begin := d.Dialect.BeginTest
-	calls := make([]Call, 0, len(begin))
-	for _, text := range begin[1:] {
-		calls = append(calls, Call{Text: text})
-	}
-	return Ask(ctx, own, opening(own, &t.Mark, begin[0], append(calls, first)...)...)
+	texts := d.Dialect.BeginTest
+	return Ask(ctx, own, opening(own, &t.Mark, texts[0], append(calls(texts[1:]), first)...)...)
 }
 
 // Validated remembers that a validation and its self-test have passed.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,10 +24,19 @@ type Call struct {
 	changes int // see Must
 }
 
-// Must is a call that changes n rows, or else fails. What may change fewer on PostgreSQL fails by itself, because COMMIT
-// may be on its way, and returns one row otherwise.
+// calls are those of texts.
+func calls(texts []string) []Call {
+	all := make([]Call, len(texts))
+	for i, text := range texts {
+		all[i].Text = text
+	}
+	return all
+}
+
+// Must is a call that changes n rows, or else fails. What may change fewer fails by itself where it can, because COMMIT may be
+// on its way, and returns one row otherwise.
 func (d *Database) Must(n int, c Call) Call {
-	if c.changes = n; d.Dialect == Postgres {
+	if c.changes = n; d.Dialect.Returns {
 		c.changes = 1
 	}
 	return c
@@ -55,6 +65,9 @@ func Ask(ctx context.Context, own *sql.Conn, calls ...Call) error {
 
 // sendUntil is Send, until end if the connection takes a deadline. A tunnel may refuse one: then ctx is watched.
 func sendUntil(ctx context.Context, end time.Time, own *sql.Conn, calls []Call) (succeeded int, err error) {
+	if isBlank := func(c Call) bool { return c.Text == "" }; slices.ContainsFunc(calls, isBlank) { // there is no use for it
+		calls = slices.DeleteFunc(slices.Clone(calls), isBlank)
+	}
 	known := false
 	closed := own.Raw(func(connection any) error {
 		std, ok := Pgx(connection)

@@ -96,18 +96,11 @@ func (d *Database) Opening(own *sql.Conn, m *Mark, first ...Call) []Call {
 	return opening(own, m, d.Dialect.Begin, first...)
 }
 
-// opening are the calls that begin a transaction, without those for which the database has no use. The library's savepoint
-// is its mark, or stands in for the transaction's status where the driver does not show that: see Tx.RollbackOurs. A text
-// without parameters may have several statements.
+// opening are the calls that begin a transaction. The library's savepoint is its mark, or stands in for the transaction's
+// status where the driver does not show that: see Tx.RollbackOurs. A text without parameters may have several statements.
 func opening(own *sql.Conn, m *Mark, begin string, first ...Call) []Call {
 	if Status(own) == Unknown {
 		begin += "; " + m.set()
 	}
-	calls := append(make([]Call, 0, 5), Call{Text: begin})
-	for _, c := range first {
-		if c.Text != "" {
-			calls = append(calls, c)
-		}
-	}
-	return calls
+	return append(append(make([]Call, 0, 5), Call{Text: begin}), first...)
 }

@@ -13,15 +13,15 @@ type Statement = dialect.Statement
 
 // The statements of this package.
 const (
-	tryLock      Statement = "tryLock" // PostgreSQL
+	tryLock      Statement = "tryLock"
 	begun        Statement = "begun"
 	askForCheck  Statement = "askForCheck"
 	readGuards   Statement = "readGuards"
-	asBegun      Statement = "asBegun"      // PostgreSQL
-	readSettings Statement = "readSettings" // PostgreSQL
-	setSettings  Statement = "setSettings"  // PostgreSQL
+	asBegun      Statement = "asBegun"
+	readSettings Statement = "readSettings"
+	setSettings  Statement = "setSettings"
 	confirm      Statement = "confirm"
-	atStandby    Statement = "atStandby" // PostgreSQL
+	atStandby    Statement = "atStandby"
 	Clock        Statement = "clock"
 	List         Statement = "list"
 	ListNewest   Statement = "listNewest"

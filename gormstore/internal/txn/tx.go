@@ -21,9 +21,9 @@ type Tx struct {
 	DB    *Database
 	Conn  *Conn
 	Entry Entry
-	Mark  Mark // PostgreSQL
+	Mark  Mark
 
-	Release func() // gives back its place in the pool, or SQLite's writer
+	Release func() // gives back its place in the pool, or the turn to write
 
 	ending  sync.Mutex // held while the transaction ends: Commit, Rollback or the deadline
 	ended   bool
@@ -42,7 +42,7 @@ type Tx struct {
 // Entry is what a transaction writes besides the app's rows: the answer of an attempt, the result of a step, the marker of a
 // message. It shows afterwards whether the transaction has committed.
 type Entry interface {
-	// Lock is the advisory lock that the transaction holds; PostgreSQL.
+	// Lock is the number of the lock that the transaction holds, if the database has locks.
 	Lock() int64
 	// Committed reports whether the entry is there, once the transaction has ended.
 	Committed(ctx context.Context, q Querier) (bool, error)
@@ -57,7 +57,7 @@ type Entry interface {
 // NewTx is the transaction that has begun on a connection.
 func (d *Database) NewTx(own *sql.Conn, e Entry) *Tx {
 	t := &Tx{DB: d, Entry: e, Release: d.LeaveAttempt}
-	t.Conn = &Conn{SQL: own, db: d, onEnded: t.loseEarly, guarded: guardedConns(own)}
+	t.Conn = &Conn{SQL: own, db: d, serial: d.Process.Serial(), onEnded: t.loseEarly, guarded: guardedConns(own)}
 	return t
 }
 
@@ -121,11 +121,10 @@ func (t *Tx) undo() error {
 // SQLSTATEs of PostgreSQL.
 const (
 	nothingRecorded = "22012" // a division by zero, of what has changed no row, or not as many as it must
-	recordedBefore  = "23505" // a unique violation
-	nullNotAllowed  = "23502" // of a time, outside of the clock's window
 	otherTx         = "22P02" // of asBegun: not an integer
 	aborted         = "25P02"
 	noSavepoint     = "3B001"
+	noTransaction   = "25P01"
 	queryCanceled   = "57014"
 )
 
@@ -159,7 +158,7 @@ func (t *Tx) RollbackOurs(ctx context.Context) (ours bool, err error) {
 		switch state := SQLState(err); {
 		case err == nil:
 			return true, nil
-		case isOtherTx(err):
+		case t.isOtherTx(err):
 			ours = false
 		case state == "": // broken, or busy
 			return true, err
@@ -172,10 +171,11 @@ func (t *Tx) RollbackOurs(ctx context.Context) (ours bool, err error) {
 	return ours, err
 }
 
-// asBegun is a statement that fails unless this is the transaction that was begun. On SQLite it undoes the handler's rows.
-func (t *Tx) asBegun(ctx context.Context) (Call, error) {
-	if t.DB.Dialect == SQLite {
-		return Call{Text: t.Mark.backTo()}, nil
+// proof is a statement that fails unless this is the transaction that was begun. Where the savepoint is its mark, that is what
+// it does with the savepoint.
+func (t *Tx) proof(ctx context.Context, savepoint string) (Call, error) {
+	if t.Mark.isSavepoint() {
+		return Call{Text: savepoint}, nil
 	}
 	return t.DB.CallOf(ctx, t.Conn.SQL, asBegun, nil, t.Mark.args()...)
 }
@@ -300,9 +300,9 @@ func (t *Tx) FailedStep() error {
 var errUnfinished = errors.New("idem: gormstore: a message was still being processed in the transaction when it ended; " +
 	"wait for inbox.Inbox.Process before the handler returns")
 
-// Undoing is asBegun and ROLLBACK.
+// Undoing is a proof and ROLLBACK.
 func (t *Tx) Undoing(ctx context.Context) ([]Call, error) {
-	check, err := t.asBegun(ctx)
+	check, err := t.proof(ctx, t.Mark.backTo())
 	return []Call{check, {Text: "ROLLBACK"}}, err
 }
 
@@ -317,12 +317,9 @@ func (t *Tx) Restored(ctx context.Context, calls ...Call) (LastCalls, error) {
 	if err := t.Conn.restoreSettings(ctx); err != nil {
 		return LastCalls{}, NotCommitted(t.because(err))
 	}
-	proof := Call{Text: t.Mark.release()}
-	if t.DB.Dialect == Postgres {
-		var err error
-		if proof, err = t.asBegun(ctx); err != nil {
-			return LastCalls{}, err
-		}
+	proof, err := t.proof(ctx, t.Mark.release())
+	if err != nil {
+		return LastCalls{}, err
 	}
 	all := append(make([]Call, 0, len(calls)+2), proof)
 	return LastCalls{Within: append(append(all, calls...), Call{Text: "COMMIT"})}, nil

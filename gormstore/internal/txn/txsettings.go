@@ -31,7 +31,7 @@ func (c *Conn) keepSettings(ctx context.Context) error {
 	ctx, over := c.within(ctx)
 	defer over()
 	err := c.db.QueryRow(ctx, c.SQL, readSettings).Scan(&s.session, &s.role, &s.searchPath, &s.dates, &s.encoding)
-	if err == nil {
+	if err == nil && s != (Settings{}) { // else there are none
 		c.settings = &s
 	}
 	c.failures.note(c.db.Dialect, err)

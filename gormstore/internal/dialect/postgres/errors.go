@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/auth19/idem/gormstore/internal/dialect"
 )
@@ -18,4 +19,13 @@ func class(err error) string {
 func ofCommand(err error) bool {
 	state := dialect.SQLState(err)
 	return state != "" && slices.Contains([]string{"22", "23", "P0"}, state[:2])
+}
+
+// ofStatement: there is a SQLSTATE.
+func ofStatement(error) bool { return false }
+
+func isThere(err error) bool { return dialect.SQLState(err) == "23505" }
+
+func isNull(err error, column string) bool {
+	return dialect.SQLState(err) == "23502" && strings.Contains(err.Error(), column)
 }

@@ -339,6 +339,9 @@ WHERE ($6::bigint IS NULL OR r.fence = $6::bigint)
 INSERT INTO public.idempotency_setting AS s (name, value) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
+-- name: keyFloor
+;
+
 -- name: lastAnswered
 SELECT answer.* FROM (SELECT r.id FROM (
 	SELECT l.id, l.created_at, l.state, l.status, l.partial, l.realm, l.method, l.route FROM public.idempotency_record l
@@ -403,20 +406,6 @@ SELECT 1 FROM public.idempotency_record r WHERE r.id = $1 FOR UPDATE;
 
 -- name: lockSetting
 SELECT s.value FROM public.idempotency_setting s WHERE s.name = $1 FOR UPDATE;
-
--- name: look
-SELECT CASE WHEN r.id IS NULL AND pg_catalog.current_setting('transaction_read_only') = 'off'
-		THEN EXISTS (SELECT 1 FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
-			AND l.classid = $2::bigint::oid AND l.objid = $3::bigint::oid AND l.database = (SELECT d.oid
-				FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())) END,
-	CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
-	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END,
-	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
-	r.status, r.partial, r.answer_encoding, r.headers, r.body
-FROM (SELECT) AS one LEFT JOIN public.idempotency_record r
-	ON r.id = $1 AND pg_catalog.current_setting('transaction_read_only') = 'off';
 
 -- name: lookAnswer
 SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END,

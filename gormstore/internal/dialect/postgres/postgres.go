@@ -18,14 +18,16 @@ var statements embed.FS
 // Dialect is PostgreSQL.
 var Dialect = &dialect.Dialect{
 	Name: "postgres", Connections: 2, Text: sqltext.Postgres, Begin: "BEGIN",
+	BeginDurably: []string{"BEGIN", "SET LOCAL synchronous_commit = on"},
 	BeginTest: []string{"BEGIN ISOLATION LEVEL READ COMMITTED", "SET LOCAL statement_timeout = '10s'",
 		"SET CONSTRAINTS ALL IMMEDIATE"},
 	Isolation: sql.LevelReadCommitted, Statements: statements, Finish: finish,
 	Reading: &sql.TxOptions{Isolation: sql.LevelReadCommitted}, // else it could not be told from one of a standby
 	Aborts:  true, Returns: true,
-	Class: class, OfCommand: ofCommand, OfStatement: func(error) bool { return false },
+	Class: class, OfCommand: ofCommand, OfStatement: ofStatement, IsThere: isThere, IsNull: isNull,
 	TakesWrites: takesWrites, TableColumns: tableColumns, Columns: columns,
-	UniqueIndexes: uniqueIndexes, EarlyTriggers: earlyTriggers, TableIsSQL: true,
+	UniqueIndexes: uniqueIndexes, EarlyTriggers: earlyTriggers,
+	Table:    func(_, identifier string) string { return identifier },
 	InSchema: dialect.Quote, FindSchema: findSchema, BeforeMigrating: beforeMigrating, Inspect: inspect,
 	NewProcess: dialect.OfServer,
 }

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 )
+
+const constraint = 19
 
 // Interrupted is the code of a statement whose context has ended.
 const Interrupted = 9
@@ -22,8 +25,16 @@ func class(err error) string {
 }
 
 func ofCommand(err error) bool {
-	const constraint, mismatch, outOfRange = 19, 20, 25
+	const mismatch, outOfRange = 20, 25
 	return slices.Contains([]int{constraint, mismatch, outOfRange}, Code(err))
+}
+
+func isThere(err error) bool {
+	return Code(err) == constraint && strings.Contains(err.Error(), "UNIQUE constraint failed: idempotency_record.id")
+}
+
+func isNull(err error, column string) bool {
+	return Code(err) == constraint && strings.Contains(err.Error(), "NOT NULL constraint failed: idempotency_record."+column)
 }
 
 // ofStatement: no such column, say.

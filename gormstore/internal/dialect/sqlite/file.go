@@ -86,6 +86,9 @@ func (*file) StillOpen(own *sql.Conn) bool {
 	return false
 }
 
+// Serial implements [dialect.Process].
+func (*file) Serial() sync.Locker { return new(sync.Mutex) }
+
 // LockWriter implements [dialect.Process].
 func (f *file) LockWriter(ctx context.Context) error {
 	select {

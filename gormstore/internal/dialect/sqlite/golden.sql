@@ -14,7 +14,13 @@ INSERT INTO main.idempotency_settlement (record_id, settled_at, settled_by, reas
 	after_fence, after_state, after_status, undone)
 VALUES (?1, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 
+-- name: asBegun
+;
+
 -- name: askForCheck
+;
+
+-- name: atStandby
 ;
 
 -- name: beginIntent
@@ -189,6 +195,9 @@ DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1 AND EXISTS (
 	SELECT 1 FROM main.idempotency_record r WHERE r.id = ?1 AND r.fence = ?2
 		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed));
 
+-- name: held
+;
+
 -- name: history
 SELECT s.settled_at, s.settled_by, s.reason, s.undone, s.before_fence, s.before_state, s.after_fence, s.after_state,
 	s.after_status, s.record_id, '', ''
@@ -209,6 +218,9 @@ ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, o
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
 	AND NOT r.timed
 RETURNING fence;
+
+-- name: insertRecord
+;
 
 -- name: keepFirst
 INSERT INTO main.idempotency_setting AS s (name, value) VALUES (?1, ?2)
@@ -279,12 +291,30 @@ WHERE (r.created_at, r.id) < (?11, ?12) AND r.due_at IS NULL AND r.realm >= ?2 A
 	AND (?15 = '' OR (SELECT 1 FROM main.idempotency_reference o WHERE o.record_id = r.id AND o.value || '' = ?15 AND (?16 = '' OR o.name = ?16) LIMIT 1) IS NOT NULL)
 ORDER BY r.created_at DESC, r.id DESC LIMIT ?1;
 
+-- name: lockFirst
+;
+
+-- name: lockRecord
+;
+
 -- name: lockSetting
 SELECT s.value FROM main.idempotency_setting s WHERE s.name = ?1 ;
 
+-- name: lookAnswer
+;
+
 -- name: lookFirst
 SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
-	(SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?2), 0, NULL,
+	0, NULL,
+	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.status, r.partial, r.answer_encoding, r.headers, r.body
+FROM (SELECT 1) AS one LEFT JOIN main.idempotency_record r ON r.id = ?1;
+
+-- name: lookTimed
+SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
+	(SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?2),
+	0, NULL,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
 	r.status, r.partial, r.answer_encoding, r.headers, r.body
@@ -412,6 +442,9 @@ WHERE s.name LIKE ?1 AND CAST(s.value AS bigint) < CAST(?2 AS bigint);
 -- name: readGuards
 ;
 
+-- name: readSettings
+;
+
 -- name: recordAnswer
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
@@ -517,6 +550,9 @@ UPDATE main.idempotency_record AS r SET lease_until = CASE WHEN CAST(unixepoch('
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, ?7)
 RETURNING CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS at;
 
+-- name: setSettings
+;
+
 -- name: setting
 SELECT s.value FROM main.idempotency_setting s WHERE s.name = ?1;
 
@@ -568,6 +604,9 @@ WHERE r.id = ?1 AND r.fence = ?18 AND c.now >= ?12 AND (r.state = 5 OR c.now <= 
 	ELSE
 		r.state = 1 AND r.recovery = 2 AND r.lease_until <= c.now AND ?4 = 2 AND r.hash_version = ?7 AND r.command_hash = ?8
 	END;
+
+-- name: tryLock
+SELECT true, NULL, true;
 
 -- name: waitLock
 ;

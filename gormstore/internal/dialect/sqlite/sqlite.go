@@ -16,12 +16,12 @@ var statements embed.FS
 
 // Dialect is SQLite. Its pool has a connection that holds the lock on the file.
 var Dialect = &dialect.Dialect{
-	Name: "sqlite", Connections: 3, Text: sqltext.SQLite, Begin: "BEGIN IMMEDIATE", BeginTest: []string{"BEGIN IMMEDIATE"},
+	Name: "sqlite", Connections: 3, Text: sqltext.SQLite, Begin: "BEGIN IMMEDIATE", BeginDurably: []string{"BEGIN IMMEDIATE"}, BeginTest: []string{"BEGIN IMMEDIATE"},
 	Isolation: sql.LevelSerializable, Statements: statements, Finish: finish,
 	Reading: &sql.TxOptions{ReadOnly: true}, OneWriter: true,
-	Class: class, OfCommand: ofCommand, OfStatement: ofStatement,
+	Class: class, OfCommand: ofCommand, OfStatement: ofStatement, IsThere: isThere, IsNull: isNull,
 	TakesWrites: "true", TableColumns: tableColumns, Columns: "SELECT name FROM pragma_table_info(?1)",
-	UniqueIndexes: uniqueIndexes, EarlyTriggers: earlyTriggers,
+	UniqueIndexes: uniqueIndexes, EarlyTriggers: earlyTriggers, Table: func(name, _ string) string { return name },
 	InSchema: inSchema, FindSchema: findSchema, BeforeMigrating: beforeMigrating, Inspect: inspect, NewProcess: newFile,
 }
 

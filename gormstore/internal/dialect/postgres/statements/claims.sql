@@ -23,7 +23,7 @@ WITH there AS MATERIALIZED (
 	FROM :"schema".idempotency_record r WHERE r.id = $1
 ), c AS MATERIALIZED (
 	SELECT :now AS now,
-		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($18::bigint) END AS lock,
+		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN :try_lock($18::bigint) END AS lock,
 		CASE WHEN $15::text <> '' THEN (SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f
 			WHERE f.name = $15::text) END AS floor,
 		:durably AS durably
@@ -50,7 +50,7 @@ FROM c LEFT JOIN won ON true LEFT JOIN there r ON true;
 --
 -- The next statement is lookFirst, or lookTimed. It sees what was committed before the lock was taken, because it has a snapshot
 -- of its own (READ COMMITTED). A record that it sees decides, and the lock only without one.
-SELECT pg_catalog.pg_try_advisory_xact_lock($4::bigint),
+SELECT :try_lock($4::bigint),
 	CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN :now END,
 	:mark, :guards('');
 
@@ -64,7 +64,7 @@ SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, 
 	$17::boolean, $19::text
 FROM (SELECT :now AS now) c
 WHERE CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1)
-		THEN pg_catalog.pg_try_advisory_xact_lock($18::bigint) END
+		THEN :try_lock($18::bigint) END
 	AND c.now >= $12::bigint
 	AND ($15::text = '' OR $16::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f
 			WHERE f.name = $15::text), -1)
@@ -83,7 +83,7 @@ ON CONFLICT (id) DO NOTHING RETURNING created_at,
 -- $2 to $17 as in claimKey, $18 the fence that was seen, $19 end of the clock's window, $21 lock: another attempt's
 -- transaction may hold the row. $22 is the trace of the new attempt.
 WITH l AS MATERIALIZED (
-	SELECT pg_catalog.pg_try_advisory_xact_lock($21::bigint) AS lock
+	SELECT :try_lock($21::bigint) AS lock
 ), won AS (
 	UPDATE :"schema".idempotency_record AS r SET scope = $2, realm = $11, owner = $3, fence = r.fence + 1, state = 1,
 		recovery = $4::smallint, method = $5, route = $6, hash_version = $7::smallint, command_hash = $8,
@@ -143,20 +143,6 @@ SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THE
 FROM :"schema".idempotency_record r
 WHERE r.id = $1 AND r.state = 2 AND r.answer_encoding = 1 AND r.expires_at > :now;
 
--- name: look
--- Reads a record, or else says whether somebody holds its lock ($2 and $3, its halves): both as they are at the snapshot of
--- one statement. It takes no lock, so that a question never refuses a command. Where nothing may be written it finds nothing,
--- as lookFirst: a standby does not have the locks of the primary.
-SELECT CASE WHEN r.id IS NULL AND pg_catalog.current_setting('transaction_read_only') = 'off'
-		THEN EXISTS (SELECT 1 FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
-			AND l.classid = $2::bigint::oid AND l.objid = $3::bigint::oid AND l.database = (SELECT d.oid
-				FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())) END,
-	:now,
-	:server,
-	:columns, r.headers, r.body
-FROM (SELECT) AS one LEFT JOIN :"schema".idempotency_record r
-	ON r.id = $1 AND pg_catalog.current_setting('transaction_read_only') = 'off';
-
 -- name: held
 -- Says whether somebody holds a record's lock ($1 and $2, its halves). It takes no lock. A standby does not know the locks of
 -- the primary.
@@ -167,7 +153,7 @@ SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory'
 -- name: tryLock
 -- Takes the record's advisory lock ($1) if nobody holds it. Then when the server was started (NULL without a synchronous
 -- standby). What the transaction writes is then durable.
-SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint),
+SELECT :try_lock($1::bigint),
 	CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> '' THEN :server_started END, :durably;
 
 -- name: waitLock
@@ -179,7 +165,7 @@ SELECT pg_catalog.pg_advisory_xact_lock($1::bigint), :durably;
 -- fence rises, and so it is above the imported one's own. An attempt that is running holds the record's advisory lock
 -- ($23): its key is left alone, instead of waited for.
 WITH l AS MATERIALIZED (
-	SELECT pg_catalog.pg_try_advisory_xact_lock($23::bigint) AS lock
+	SELECT :try_lock($23::bigint) AS lock
 )
 INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm,

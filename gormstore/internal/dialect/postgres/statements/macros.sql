@@ -35,6 +35,10 @@ least(:it)
 -- Fails with 22012 where :it, which returns a time, has changed no row.
 WITH one AS (:it) SELECT coalesce(pg_catalog.max(one.at), 0) / pg_catalog.count(*) FROM one
 
+-- macro: try_lock
+-- Takes the lock :it, if nobody holds it, until the end of the transaction.
+pg_catalog.pg_try_advisory_xact_lock(:it)
+
 -- macro: skip_locked
 FOR UPDATE SKIP LOCKED
 

@@ -35,6 +35,3 @@ WITH c AS MATERIALIZED (
 )
 SELECT n.id IS NOT NULL OR EXISTS (SELECT 1 FROM held), t.hash_version, t.command_hash, e.id
 FROM earlier e LEFT JOIN there t ON true LEFT JOIN noted n ON true;
-
--- name: noteSighting
--- There is no need: sight has noted it.

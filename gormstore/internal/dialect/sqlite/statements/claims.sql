@@ -30,9 +30,16 @@ WHERE r.id = ?1 AND r.fence = ?18 AND c.now >= ?12 AND (r.state = 5 OR c.now <= 
 	END;
 
 -- name: lookFirst
--- The clock and the floor are those of the moment at which the record is read, or is not there. ?2 the name of the floor.
+-- The clock is that of the moment at which the record is read, or is not there.
 SELECT :now,
-	(SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?2), 0, NULL,
+	:server,
+	:columns, r.headers, r.body
+FROM (SELECT 1) AS one LEFT JOIN main.idempotency_record r ON r.id = ?1;
+
+-- name: lookTimed
+SELECT :now,
+	(SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?2),
+	:server,
 	:columns, r.headers, r.body
 FROM (SELECT 1) AS one LEFT JOIN main.idempotency_record r ON r.id = ?1;
 
@@ -51,3 +58,7 @@ ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, o
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now
 	AND NOT r.timed
 RETURNING fence;
+
+-- name: tryLock
+-- Who asks has the writer.
+SELECT true, NULL, true;

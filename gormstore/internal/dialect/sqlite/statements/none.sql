@@ -1,17 +1,36 @@
 -- What has no use here: nothing is sent.
 
+-- name: insertRecord
+-- There is one writer, and its claims are claimKey.
+
+-- name: lookAnswer
+
+-- name: lockFirst
+-- The lock is this process's.
+
 -- name: waitLock
--- There is one writer.
+
+-- name: held
+
+-- name: lockRecord
+
+-- name: begun
+-- A savepoint is the mark, and no process or host could be gone.
+
+-- name: asBegun
+
+-- name: askForCheck
+
+-- name: readGuards
+
+-- name: readSettings
+-- None is changed for a transaction.
+
+-- name: setSettings
 
 -- name: withoutJIT
 
 -- name: confirm
 -- There is no standby.
 
--- name: askForCheck
--- No process or host could be gone.
-
--- name: readGuards
-
--- name: begun
--- A savepoint is the mark.
+-- name: atStandby

@@ -1,0 +1,7 @@
+-- What has no use here: nothing is sent.
+
+-- name: noteSighting
+-- sight has noted it.
+
+-- name: keyFloor
+-- claimKey returns it.
