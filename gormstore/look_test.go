@@ -32,8 +32,8 @@ func TestNoReplayWhereNothingCanBeWritten(t *testing.T) {
 	require.ErrorContains(t, err, "25006")
 }
 
-// All slots are taken, and the connection that is left leads to such a server: a look finds no record there, and takes no
-// lock of that server for another attempt.
+// All slots are taken, and the connection that is left leads to such a server: a look takes nothing from it, neither a record
+// nor a lock. It goes over another connection, and fails where each leads to such a server.
 //
 // CONTRACT F-2
 func TestNoLookWhereNothingCanBeWritten(t *testing.T) {
@@ -48,12 +48,19 @@ func TestNoLookWhereNothingCanBeWritten(t *testing.T) {
 
 	st := newStore(t, db)
 	begin(t, st, command(store.Rollback)) // takes the only slot
+	look := func(c store.Claim) (store.Claimed, error) {
+		_, claimed, err := st.Begin(within(t, time.Second), again(c))
+		return claimed, err
+	}
 	require.NoError(t, db.Exec("SET default_transaction_read_only = on").Error)
-	for name, c := range map[string]store.Claim{"completed": completed, "running": running} {
-		t.Run(name, func(t *testing.T) {
-			ctx := within(t, time.Second)
-			_, claimed, err := st.Begin(ctx, again(c))
-			require.ErrorIs(t, err, store.ErrCrowded, "%+v", claimed)
-		})
+	require.Equal(t, store.Completed, try(look(completed)).ok(t).Record.State())
+	require.NoError(t, db.Exec("SET default_transaction_read_only = on").Error)
+	require.Equal(t, store.Claimed{Busy: true}, try(look(running)).ok(t))
+	execute(t, db, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$",
+		"SET default_transaction_read_only = on")
+	for _, c := range []store.Claim{completed, running} {
+		claimed, err := look(c)
+		require.ErrorContains(t, err, "25006", "%+v", claimed)
+		require.Zero(t, claimed)
 	}
 }

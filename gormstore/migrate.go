@@ -47,7 +47,7 @@ func Migrate(ctx context.Context, db *gorm.DB, options ...Option) error {
 	if err != nil {
 		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
 	}
-	files, err := fs.Glob(migrations, "migrations/"+d.Name+"/*.sql") // sorted by name
+	files, err := fs.Glob(migrations, "migrations/"+d.Migrations+"/*.sql") // sorted by name
 	if err != nil {
 		return fmt.Errorf("idem: gormstore.Migrate: %w", err)
 	}

@@ -108,31 +108,41 @@ func (s *Store) release(ctx context.Context, t store.Ticket) error {
 		if _, err := s.db.Exec(ctx, q, waitLock, txn.LockKey(t.ID)); err != nil {
 			return err
 		}
-		nobody := make([]byte, len(t.Owner))
-		n, err := s.db.Exec(ctx, q, releaseOwner, t.ID[:], t.Owner[:], keepFree.Microseconds(), nobody)
-		if err != nil || n == 1 {
-			return err
+		for range txn.MaxTries {
+			if done, err := s.releaseClaim(ctx, q, t); done || err != nil {
+				return err
+			}
 		}
-		rec, err := s.find(ctx, q, t.ID)
-		switch {
-		case err == nil && rec.Owner == t.Owner && rec.Stored == store.Free:
-			return nil
-		case errors.Is(err, store.ErrNotFound), err == nil && rec.State() == store.Free:
-			return s.keepOut(ctx, q, store.Ticket{ID: t.ID, Owner: t.Owner, Fence: 1}, nil)
-		case err == nil && rec.Stored == store.Running && rec.Recovery == store.Resume && rec.LeaseExpired():
-			// Its takeover may still be on its way; or this is sent again.
-			_, err = s.db.Exec(ctx, q, outrun, t.ID[:], rec.Fence)
-			return err
-		case err == nil:
-			return store.ErrStale
-		}
-		return err
+		return txn.ErrRace
 	})
 }
 
+// releaseClaim is release where the claim may have done nothing yet. not done: it was quicker.
+func (s *Store) releaseClaim(ctx context.Context, q txn.Querier, t store.Ticket) (done bool, err error) {
+	nobody := make([]byte, len(t.Owner))
+	n, err := s.db.Exec(ctx, q, releaseOwner, t.ID[:], t.Owner[:], keepFree.Microseconds(), nobody)
+	if err != nil || n == 1 {
+		return true, err
+	}
+	rec, err := s.find(ctx, q, t.ID)
+	switch {
+	case err == nil && rec.Owner == t.Owner && rec.Stored == store.Free:
+		return true, nil
+	case errors.Is(err, store.ErrNotFound), err == nil && rec.State() == store.Free:
+		n, err = s.keepOut(ctx, q, store.Ticket{ID: t.ID, Owner: t.Owner, Fence: 1}, nil)
+		return n == 1, err
+	case err == nil && rec.Stored == store.Running && rec.Recovery == store.Resume && rec.LeaseExpired():
+		// Its takeover may still be on its way; or this is sent again.
+		_, err = s.db.Exec(ctx, q, outrun, t.ID[:], rec.Fence)
+		return true, err
+	case err == nil:
+		return true, store.ErrStale
+	}
+	return true, err
+}
+
 // keepOut keeps out a message of t that may still be under way: see the statement.
-func (s *Store) keepOut(ctx context.Context, q txn.Querier, t store.Ticket, seen any) error {
-	_, err := s.db.Exec(ctx, q, keepOut, t.ID[:], t.Owner[:], keepFree.Microseconds(), make([]byte, len(store.Scope{})),
+func (s *Store) keepOut(ctx context.Context, q txn.Querier, t store.Ticket, seen any) (n int64, err error) {
+	return s.db.Exec(ctx, q, keepOut, t.ID[:], t.Owner[:], keepFree.Microseconds(), make([]byte, len(store.Scope{})),
 		make([]byte, len(store.Realm{})), seen, t.Fence)
-	return err
 }

@@ -55,7 +55,7 @@ func (e *segment) Committed(ctx context.Context, q txn.Querier) (bool, error) {
 	s, t, seal := e.store, e.ticket(), e.seal
 	var err error
 	if e.isFirst() {
-		err = s.keepOut(ctx, q, t, e.seen)
+		_, err = s.keepOut(ctx, q, t, e.seen)
 	} else {
 		_, err = s.db.Exec(ctx, q, lockRecord, t.ID[:])
 	}
@@ -228,7 +228,7 @@ func databaseSteps(seal *store.Seal) (n int) {
 func (a *attempt) unlessTaken(ctx context.Context, t *txn.Tx, e *segment, err error) error {
 	if e.isFirst() {
 		undone := err == nil && !a.isSealed() || errors.Is(err, store.ErrRetryable) || errors.Is(err, store.ErrAborted)
-		if t == nil || !undone || !t.Mark.SharesSnapshot() {
+		if t == nil || !undone || !t.Mark.RunsBeside() {
 			return err
 		}
 		t.Taken.Once.Do(func() { t.Taken.Err = a.taken(ctx) })

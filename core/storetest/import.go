@@ -130,6 +130,9 @@ func importReplacesFree(t *testing.T, s *fixture) {
 //
 // CONTRACT F-4, X-15
 func importAttemptUnderWay(t *testing.T, s *fixture) {
+	if s.unlocked {
+		return
+	}
 	if len(s.attempts) > 0 {
 		c := s.command(store.Resume)
 		rec := s.importedAs(t, c)

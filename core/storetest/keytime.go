@@ -655,7 +655,7 @@ func keyTimeRunningTransaction(t *testing.T, s *fixture) {
 //
 // CONTRACT T-6, M-3, M-6
 func keyTimeEndRace(t *testing.T, s *fixture) {
-	if !s.rows {
+	if !s.rows || s.unlocked {
 		return
 	}
 	now := s.now(t)

@@ -123,13 +123,13 @@ func (k *run) begin(in *instance, attempt int) (*execution, *stop) {
 	k.nth++
 	e := &execution{run: k, in: in, attempt: attempt, nth: k.nth, sure: len(k.unsure) == 0, commits: k.commits,
 		results: map[string]string{}, running: true, called: maps.Clone(k.acted)}
-	beside := k.unlocked && !k.commits && k.program.recovery != core.Park // the record judges which of them it was
+	beside := k.unlocked && k.program.recovery != core.Park // the record judges which of them it was
 	if !beside {
 		k.overtaken()
 	}
 	k.executions[attempt] = e
 	k.log = append(k.log, fmt.Sprintf("attempt %d runs, the %d. of the key", attempt, k.nth))
-	if !beside && k.only != 0 && time.Now().Before(k.onlyUntil) {
+	if k.only != 0 && time.Now().Before(k.onlyUntil) {
 		k.wrong("attempt %d runs beside %d, which is alive", attempt, k.only)
 	}
 	return e, k.stops[attempt]

@@ -20,7 +20,8 @@ import (
 // Dialect is what one database has of its own.
 type Dialect struct {
 	Name        string
-	Connections int // the smallest pool that works
+	Migrations  string // their folder in gormstore
+	Connections int    // the smallest pool that works
 	Text        sqltext.Dialect
 	Begin       string // opens a transaction that will write
 	// BeginDurably opens one whose COMMIT is durable whatever was left on the connection.
@@ -83,8 +84,9 @@ type Dialect struct {
 	// NewProcess makes what this process holds of a database.
 	NewProcess func() Process
 
-	// Statements are files with statements and macros that add to the common ones, or replace those of the same name.
-	Statements fs.FS
+	// Statements are files with statements and macros. They add to the common ones and to those in front, or replace those of
+	// the same name.
+	Statements []fs.FS
 	// Finish makes the last changes to a statement.
 	Finish func(name Statement, text string) string
 }

@@ -20,7 +20,7 @@ var common embed.FS
 // schema is written as psql writes it, :"schema". That is all.
 func Render(d *Dialect, schema string) (map[Statement]string, error) {
 	r := renderer{"name": {}, "macro": {`"schema"`: schema}}
-	for _, files := range []fs.FS{common, d.Statements} {
+	for _, files := range append([]fs.FS{common}, d.Statements...) {
 		if err := r.read(files); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}

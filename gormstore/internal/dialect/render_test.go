@@ -3,6 +3,7 @@ package dialect_test
 import (
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -45,7 +46,7 @@ func TestRender(t *testing.T) {
 	render := func(files string) (string, error) {
 		texts, err := dialect.Render(&dialect.Dialect{
 			Name: "another", Finish: func(_ dialect.Statement, text string) string { return text },
-			Statements: fstest.MapFS{"statements/a.sql": {Data: []byte(files + "\n" + words)}},
+			Statements: []fs.FS{fstest.MapFS{"statements/a.sql": {Data: []byte(files + "\n" + words)}}},
 		}, "mine")
 		return texts["x"], err
 	}

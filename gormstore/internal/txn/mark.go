@@ -14,11 +14,11 @@ import (
 // server's process and the time of BEGIN: no statement can change them, and no other transaction has both. Else it is a
 // savepoint, whose name a handler cannot know.
 type Mark struct {
-	savepoint string // its name
-	pid       uint32 // of the server's process; 0: the savepoint is the mark
-	begun     int64  // transaction_timestamp()
-	commits   string // synchronous_commit, as the transaction is to commit; never off
-	isolation string
+	savepoint string      // its name
+	pid       uint32      // of the server's process; 0: the savepoint is the mark
+	begun     int64       // transaction_timestamp()
+	commits   string      // synchronous_commit, as the transaction is to commit; never off
+	beside    bool        // see RunsBeside
 	guards    pgtype.Text // the settings that were set; the column has to be read, and is not used
 }
 
@@ -35,7 +35,7 @@ func (m *Mark) backTo() string { return "ROLLBACK TO SAVEPOINT " + m.savepoint }
 
 // Targets are the variables for the columns of begun, and of lockFirst behind the lock and the clock.
 func (m *Mark) Targets(before ...any) []any {
-	return append(slices.Grow(before, 5), &m.pid, &m.begun, &m.commits, &m.isolation, &m.guards)
+	return append(slices.Grow(before, 5), &m.pid, &m.begun, &m.commits, &m.beside, &m.guards)
 }
 
 func (m *Mark) isSavepoint() bool { return m.pid == 0 }
@@ -43,9 +43,10 @@ func (m *Mark) isSavepoint() bool { return m.pid == 0 }
 // args are those of asBegun.
 func (m *Mark) args() []any { return []any{int64(m.pid), m.begun, m.commits} }
 
-// SharesSnapshot reports that all statements of the transaction see what its first one saw. Then a look behind the lock may
-// miss a record that was committed before the lock was taken.
-func (m *Mark) SharesSnapshot() bool { return m.isolation != "" && m.isolation != "read committed" }
+// RunsBeside reports that another attempt may run beside the transaction although it has the lock: there is none, or all
+// statements of the transaction see what its first one saw, and a look behind the lock may miss a record that was committed
+// before the lock was taken.
+func (m *Mark) RunsBeside() bool { return m.beside }
 
 // CallOf is a call of one of the library's statements.
 func (d *Database) CallOf(ctx context.Context, q Querier, name Statement, row []any, args ...any) (Call, error) {

@@ -4,6 +4,7 @@ package postgres
 import (
 	"database/sql"
 	"embed"
+	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,11 +18,11 @@ var statements embed.FS
 
 // Dialect is PostgreSQL.
 var Dialect = &dialect.Dialect{
-	Name: "postgres", Connections: 2, Text: sqltext.Postgres, Begin: "BEGIN",
+	Name: "postgres", Migrations: "postgres", Connections: 2, Text: sqltext.Postgres, Begin: "BEGIN",
 	BeginDurably: []string{"BEGIN", "SET LOCAL synchronous_commit = on"},
 	BeginTest: []string{"BEGIN ISOLATION LEVEL READ COMMITTED", "SET LOCAL statement_timeout = '10s'",
 		"SET CONSTRAINTS ALL IMMEDIATE"},
-	Isolation: sql.LevelReadCommitted, Statements: statements, Finish: finish,
+	Isolation: sql.LevelReadCommitted, Statements: []fs.FS{statements}, Finish: finish,
 	Reading: &sql.TxOptions{Isolation: sql.LevelReadCommitted}, // else it could not be told from one of a standby
 	Aborts:  true, Returns: true,
 	Class: class, OfCommand: ofCommand, OfStatement: ofStatement, IsThere: isThere, IsNull: isNull,

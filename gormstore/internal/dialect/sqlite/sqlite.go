@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"io/fs"
 	"regexp"
 
 	"github.com/auth19/idem/gormstore/internal/dialect"
@@ -16,8 +17,9 @@ var statements embed.FS
 
 // Dialect is SQLite. Its pool has a connection that holds the lock on the file.
 var Dialect = &dialect.Dialect{
-	Name: "sqlite", Connections: 3, Text: sqltext.SQLite, Begin: "BEGIN IMMEDIATE", BeginDurably: []string{"BEGIN IMMEDIATE"}, BeginTest: []string{"BEGIN IMMEDIATE"},
-	Isolation: sql.LevelSerializable, Statements: statements, Finish: finish,
+	Name: "sqlite", Migrations: "sqlite", Connections: 3, Text: sqltext.SQLite, Begin: begin,
+	BeginDurably: []string{begin}, BeginTest: []string{begin},
+	Isolation: sql.LevelSerializable, Statements: []fs.FS{statements}, Finish: finish,
 	Reading: &sql.TxOptions{ReadOnly: true}, OneWriter: true,
 	Class: class, OfCommand: ofCommand, OfStatement: ofStatement, IsThere: isThere, IsNull: isNull,
 	TakesWrites: "true", TableColumns: tableColumns, Columns: "SELECT name FROM pragma_table_info(?1)",
@@ -25,7 +27,10 @@ var Dialect = &dialect.Dialect{
 	InSchema: inSchema, FindSchema: findSchema, BeforeMigrating: beforeMigrating, Inspect: inspect, NewProcess: newFile,
 }
 
-const schema = "main"
+const (
+	begin  = "BEGIN IMMEDIATE"
+	schema = "main"
+)
 
 // inSchema: a file has no other one.
 func inSchema(string) string { return schema }

@@ -60,7 +60,7 @@ SELECT CAST(:server_started AS text) || ' ' || pg_catalog.current_setting('port'
 pg_catalog.pg_backend_pid(), :transaction_now,
 	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
 		ELSE pg_catalog.current_setting('synchronous_commit') END,
-	pg_catalog.current_setting('transaction_isolation')
+	pg_catalog.current_setting('transaction_isolation') <> 'read committed'
 
 -- macro: guards
 -- They are set in each transaction: behind a pooler the server changes under the connection. $1 to $3 are their values in
