@@ -59,7 +59,8 @@ func (s *Store) beginInProcess(ctx context.Context, c store.Claim) (a *attempt, 
 	return &l.attempt, claimed, nil
 }
 
-// enterAndBegin is begin where attempts have places. The record of a key that this process has seen is read first, without a transaction.
+// enterAndBegin is begin where attempts have places. The record of a key that this process has seen is read first, without a
+// transaction.
 func (s *Store) enterAndBegin(ctx context.Context, c store.Claim) (a *attempt, claimed store.Claimed, err error) {
 	patience := txn.TimeLeft(ctx)
 	look := func(ctx context.Context) (store.Claimed, error) { return s.peek(ctx, c) }
@@ -182,8 +183,8 @@ func (l *lookedAt) lockAndLook(ctx context.Context, own *sql.Conn) error {
 // taken.
 func (l *lookedAt) calls(ctx context.Context, own *sql.Conn) ([]txn.Call, error) {
 	db, c := l.attempt.store.db, &l.attempt.claim
-	args := append(db.Guards(c.Deadline), txn.LockKey(c.ID))
-	first, err := db.CallOf(ctx, own, lockFirst, l.mark.Targets(&l.lock, &l.now), args...)
+	guards := append(db.Guards(c.Deadline), txn.LockKey(c.ID))
+	first, err := db.CallOf(ctx, own, lockFirst, l.mark.Targets(&l.lock, &l.now), guards...)
 	if err != nil {
 		return nil, err
 	}

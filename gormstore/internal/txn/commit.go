@@ -114,8 +114,8 @@ func (t *Tx) noteLast(err error) error {
 	return t.because(t.ofRecord(err))
 }
 
-// ofRecord says what the error means of a statement that records. ErrStale: another attempt has the key, or has had it, or the
-// clock has gone back. ErrClock: it is outside of its window.
+// ofRecord says what the error means of a statement that records. ErrStale: another attempt has the key, or has had it, or
+// the clock has gone back. ErrClock: it is outside of its window.
 func (t *Tx) ofRecord(err error) error {
 	switch d := t.DB.Dialect; {
 	case err == nil:

@@ -33,8 +33,8 @@ func calls(texts []string) []Call {
 	return all
 }
 
-// Must is a call that changes n rows, or else fails. What may change fewer fails by itself where it can, because COMMIT may be
-// on its way, and returns one row otherwise.
+// Must is a call that changes n rows, or else fails. What may change fewer fails by itself where it can, because COMMIT may
+// be on its way, and returns one row otherwise.
 func (d *Database) Must(n int, c Call) Call {
 	if c.changes = n; d.Dialect.Returns {
 		c.changes = 1

@@ -171,8 +171,8 @@ func (t *Tx) RollbackOurs(ctx context.Context) (ours bool, err error) {
 	return ours, err
 }
 
-// proof is a statement that fails unless this is the transaction that was begun. Where the savepoint is its mark, that is what
-// it does with the savepoint.
+// proof is a statement that fails unless this is the transaction that was begun. Where the savepoint is its mark, that is
+// what it does with the savepoint.
 func (t *Tx) proof(ctx context.Context, savepoint string) (Call, error) {
 	if t.Mark.isSavepoint() {
 		return Call{Text: savepoint}, nil
