@@ -49,8 +49,8 @@ func (e *segment) Leave() {
 
 // Committed reports whether this very seal has committed: the record alone would not tell it from an earlier one. It is told
 // by a write. Where the seal was to write the record, a free one takes its place, and its COMMIT, which may still be
-// under way, fails for ever. On SQLite none is, and the statement writes nothing: the connection
-// knows that its transaction is over.
+// under way, fails for ever. On SQLite none is, and the statement writes nothing: the connection knows that its transaction
+// is over.
 func (e *segment) Committed(ctx context.Context, q txn.Querier) (bool, error) {
 	s, t, seal := e.store, e.ticket(), e.seal
 	var err error
