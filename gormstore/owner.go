@@ -128,6 +128,8 @@ func (s *Store) releaseClaim(ctx context.Context, q txn.Querier, t store.Ticket)
 	switch {
 	case err == nil && rec.Owner == t.Owner && rec.Stored == store.Free:
 		return true, nil
+	case err == nil && rec.Owner == t.Owner && rec.Stored == store.Running: // it has come in between
+		return false, nil
 	case errors.Is(err, store.ErrNotFound), err == nil && rec.State() == store.Free:
 		n, err = s.keepOut(ctx, q, store.Ticket{ID: t.ID, Owner: t.Owner, Fence: 1}, nil)
 		return n == 1, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -65,15 +64,8 @@ func open(t *testing.T, url string) *gorm.DB {
 func subject(t *testing.T, db, twin *gorm.DB) storetest.Subject {
 	t.Helper()
 	var tables []string
-	columns := map[string]string{
-		"idempotency_record":   "created_at, lease_until, deadline_at, expires_at, purge_at, due_at",
-		"idempotency_step":     "started_at, finished_at",
-		"idempotency_sighting": "seen_at, purge_at",
-		"idempotency_setting":  "", "idempotency_reference": "", "idempotency_settlement": "", "effects": "",
-	}
-	for table := range columns {
-		tables = append(tables, table)
-	}
+	require.NoError(t, db.Raw(`SELECT table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND (table_name
+		LIKE 'idempotency%' AND table_name <> 'idempotency_migration' OR table_name = 'effects')`).Scan(&tables).Error)
 	require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
 		err := errors.Join(tx.Exec("SET LOCAL lock_timeout = '10s'").Error, tx.Exec("LOCK TABLE "+strings.Join(tables, ", ")).Error)
 		for _, table := range tables {
@@ -86,14 +78,13 @@ func subject(t *testing.T, db, twin *gorm.DB) storetest.Subject {
 		Twin:  func(t *testing.T) store.Operations { return newStore(t, twin) },
 		Advance: func(t *testing.T, d time.Duration) {
 			t.Helper()
-			for table, all := range columns {
-				var sets []string
-				for _, column := range strings.FieldsFunc(all, func(c rune) bool { return c == ',' || c == ' ' }) {
-					sets = append(sets, fmt.Sprintf("%s = %[1]s - %d", column, d.Microseconds()))
-				}
-				if sets != nil {
-					require.NoError(t, db.Exec("UPDATE "+table+" SET "+strings.Join(sets, ", ")).Error)
-				}
+			var statements []string
+			require.NoError(t, db.Raw(`SELECT 'UPDATE ' || table_name || ' SET ' ||
+				string_agg(column_name || ' = ' || column_name || ' - ' || ?::bigint, ', ') FROM information_schema.columns
+				WHERE table_name IN ? AND column_name ~ '_(at|until)$' GROUP BY table_name`, d.Microseconds(), tables).
+				Scan(&statements).Error)
+			for _, statement := range statements {
+				require.NoError(t, db.Exec(statement).Error)
 			}
 		},
 		Effect: func(ctx context.Context) error {
