@@ -92,7 +92,8 @@ func result(name, json string) store.StepRecord {
 	return step
 }
 
-// requireInFlight checks that all others are told that an attempt is at it, by a claim and by a question, if they can see it.
+// requireInFlight checks that all others are told that an attempt is at it, by a claim and by a question, if they can see
+// it.
 func (s *fixture) requireInFlight(t *testing.T, c store.Claim) {
 	t.Helper()
 	if s.unlocked {
