@@ -109,6 +109,7 @@ type Module struct {
 	replays map[string]bool     // canonical names of the headers that are recorded
 	waiters places
 	running atomic.Bool   // Run is under way
+	pulses  pulses        // of the loops of Run
 	skewed  atomic.Int64  // when the clocks were last said to be too far apart, in nanoseconds since 1970
 	scoped  atomic.Bool   // the store has said that Scoping is what it was
 	asking  chan struct{} // holds a token while the store is asked
@@ -119,6 +120,7 @@ type Module struct {
 	orphans    orphans
 	releasing  atomic.Bool // an orphan is being released outside of Run
 	outage     outage
+	readiness  readiness
 	inUse      contextsInUse
 	tracer     Tracer   // Config.Observer, if it is one
 	unwritten  sync.Map // routeKey -> *atomic.Int64: successes whose transaction carried no write

@@ -49,6 +49,7 @@ func (m *Module) resume(ctx context.Context) {
 				continue
 			}
 			limit := policy.Deadline + confirmFor
+			m.pulses.resume.within(limit)
 			if err := m.resuming.run(rec.ID, limit, func() error { return m.resumeOne(ctx, rec, policy) }); err != nil {
 				m.failed(ctx, fmt.Errorf("resume %s: %w", rec.ID, err))
 			}

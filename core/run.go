@@ -28,21 +28,23 @@ func (m *Module) Run(ctx context.Context) error {
 		return err
 	}
 	var loops sync.WaitGroup
-	for _, duty := range []func(context.Context){m.releaseOrphans, m.sweep, m.reconcile} {
-		loops.Go(func() { m.repeat(ctx, duty, nil) })
-	}
-	loops.Go(func() { m.repeat(ctx, m.resume, m.wake) })
+	loops.Go(func() { m.repeat(ctx, &m.pulses.orphans, m.releaseOrphans, nil) })
+	loops.Go(func() { m.repeat(ctx, &m.pulses.sweep, m.sweep, nil) })
+	loops.Go(func() { m.repeat(ctx, &m.pulses.reconcile, m.reconcile, nil) })
+	loops.Go(func() { m.repeat(ctx, &m.pulses.resume, m.resume, m.wake) })
 	loops.Wait()
 	return nil
 }
 
 // repeat does a duty at once and then every SweepEvery, or when it is woken, until ctx ends.
-func (m *Module) repeat(ctx context.Context, duty func(context.Context), wake <-chan struct{}) {
+func (m *Module) repeat(ctx context.Context, p *pulse, duty func(context.Context), wake <-chan struct{}) {
 	for ctx.Err() == nil {
+		p.within(0)
 		if err := calm(func() error { duty(ctx); return nil }); err != nil { // of the store, or of its driver
 			m.failed(ctx, err)
 		}
 		every := m.cfg.SweepEvery
+		p.within(2 * every)
 		timer := time.NewTimer(every - every/20 + rand.N(max(every/10, 1)))
 		select {
 		case <-ctx.Done():
@@ -82,6 +84,7 @@ func (m *Module) sweep(ctx context.Context) {
 			return
 		}
 		took := time.Since(begun)
+		m.pulses.sweep.within(3 * took)
 		batch.next(took, m.cfg.SweepBatch)
 		rest(ctx, 3*took)
 	}
@@ -216,6 +219,7 @@ func (m *Module) reconcile(ctx context.Context) {
 // ask calls Config.Reconcile for one operation, within the deadline of its route.
 func (m *Module) ask(ctx context.Context, rec Record) error {
 	policy, _ := m.policyOf(rec.Method, rec.Route)
+	m.pulses.reconcile.within(policy.Deadline + confirmFor)
 	return m.reconciling.run(rec.ID, policy.Deadline+confirmFor, func() error {
 		ctx, cancel := context.WithTimeout(ctx, policy.Deadline)
 		defer cancel()

@@ -2,12 +2,14 @@ package gormstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore/internal/dialect"
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
@@ -95,6 +97,31 @@ func (s *Store) Validate(ctx context.Context) error {
 	}
 	if changed := s.db.Stalls.SameLimit(); changed != nil {
 		err = errors.Join(err, fmt.Errorf("idem: gormstore: %w", changed))
+	}
+	return err
+}
+
+// ready asks for nothing that is there: that is answered where the server takes writes.
+const ready = "ready"
+
+// Ready implements [store.Operations]. On PostgreSQL with a limited pool the question goes over the connection that renews
+// leases, and otherwise over one of the pool's: no attempt's line is in front of it.
+func (s *Store) Ready(ctx context.Context) error {
+	err := s.check(ctx)
+	if err == nil {
+		var asked bool
+		if _, asked, err = s.db.Renew(ctx, store.Ticket{Fence: -1}, setting, ready); !asked {
+			var value string
+			err = s.db.QueryRow(ctx, s.db.Pool, setting, ready).Scan(&value)
+		}
+	}
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case txn.SQLState(err) == dialect.ReadOnly:
+		return fmt.Errorf("%w: %w", store.ErrNoWrites, err)
+	case errors.Is(err, store.ErrUnfit) && ctx.Err() == nil && txn.IsAway(err):
+		return fmt.Errorf("idem: gormstore: %v", err) //nolint:errorlint // it is not known whether it is unfit
 	}
 	return err
 }

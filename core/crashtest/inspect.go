@@ -15,6 +15,11 @@ func (s *gated) Intervene(ctx context.Context, i store.Intervention) (store.Reco
 	return call(s.gates, "Intervene", func() (store.Record, error) { return under.Intervene(ctx, i) })
 }
 
+// Ready implements [store.Operations].
+func (s *gated) Ready(ctx context.Context) error {
+	return s.gates.do(background, func() error { return s.under.Ready(ctx) })
+}
+
 // Count implements [store.Operations].
 func (s *gated) Count(ctx context.Context, q store.Query) ([]store.Count, error) {
 	return call(s.gates, background, func() ([]store.Count, error) { return s.under.Count(ctx, q) })

@@ -71,6 +71,9 @@ func New(opts ...Option) *Store {
 	return s
 }
 
+// Ready implements [store.Operations].
+func (s *Store) Ready(ctx context.Context) error { return alive(ctx) }
+
 // alive is called first in every method: a call whose context has ended does nothing.
 func alive(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {

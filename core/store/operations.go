@@ -13,6 +13,12 @@ import (
 type Operations interface {
 	Store
 
+	// Ready reports whether the store can take commands: its tables have at least what this release needs, its self-test has
+	// passed, and its server takes writes. It runs the self-test if none has run (F-8). Then it asks one question, over no
+	// connection that an attempt could get, and waits for no attempt. Errors: [ErrSchema]; [ErrNoWrites]; [ErrUnfit]. Any
+	// other error means that the store did not answer.
+	Ready(ctx context.Context) error
+
 	// List returns up to q.Limit records that a Query selects by now, whether a sweep has seen them or not, in the order of
 	// their creation.
 	List(ctx context.Context, q Query) ([]Record, error)

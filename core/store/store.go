@@ -42,6 +42,10 @@ var (
 	// ErrUnfit: before its first claim the store has found that its database does not do what it needs, or it could not find
 	// out yet. The claim was not sent, and there is nothing to release (F-8).
 	ErrUnfit = errors.New("idem: the store's database does not do what the store needs")
+	// ErrSchema: the tables lack what this release needs.
+	ErrSchema = errors.New("idem: the store's tables lack what this release needs")
+	// ErrNoWrites: the server takes no writes. It is a standby, or read-only.
+	ErrNoWrites = errors.New("idem: the store's server takes no writes")
 )
 
 // Claim asks for the right to run one attempt of a command.

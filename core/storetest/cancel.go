@@ -8,7 +8,23 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-var cancelChecks = []check{{"Cancel/NothingHappens", cancelledNothingHappens}}
+var cancelChecks = []check{
+	{"Cancel/NothingHappens", cancelledNothingHappens},
+	{"Ready/BesideAttempts", readyBesideAttempts},
+}
+
+// A store that has tables and a server is ready, whatever is under way, on every instance.
+//
+// CONTRACT F-8
+func readyBesideAttempts(t *testing.T, s *fixture) {
+	for range 2 {
+		for _, one := range s.instances {
+			require.NoError(t, one.Ready(s.ctx))
+			noSentinel(t, one.Ready(s.over()))
+		}
+		s.win(t, s.command(store.Park))
+	}
+}
 
 // A call whose context is over returns an error that claims to know nothing. The same call with a live context finds
 // everything unchanged.

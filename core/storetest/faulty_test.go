@@ -29,6 +29,7 @@ type faulty struct {
 	steps                                 method[store.ID, []store.StepRecord]
 	sight                                 method[store.Sighting, store.Seen]
 	count                                 method[store.Query, []store.Count]
+	ready                                 func(ctx context.Context) error
 	countOpen                             method[question, int]
 	history                               method[store.ID, []store.SettlementRecord]
 	references                            method[[]store.ID, map[store.ID][]store.Ref]
@@ -77,7 +78,7 @@ func newFaulty(s *reference) *faulty {
 		reference: s,
 		claim:     s.Claim,
 		list:      s.List, settle: s.Settle, inFlight: s.InFlight, steps: s.Steps, sight: s.Sight,
-		count: s.Count, history: s.History, references: s.References, imports: s.Import, mark: s.Mark, adopt: silent(s.Adopt),
+		count: s.Count, ready: s.Ready, history: s.History, references: s.References, imports: s.Import, mark: s.Mark, adopt: silent(s.Adopt),
 	}
 	f.begin = func(ctx context.Context, c store.Claim) (begun, error) {
 		tx, got, err := s.begin(ctx, c)
@@ -194,6 +195,8 @@ func (f *faulty) realm(method string, within []byte) []byte {
 	}
 	return within
 }
+
+func (f *faulty) Ready(ctx context.Context) error { return f.ready(ctx) }
 
 func (f *faulty) OpenSteps(ctx context.Context, within []byte, limit int) ([]store.OpenStep, error) {
 	return f.reference.OpenSteps(ctx, f.realm("OpenSteps", within), limit)

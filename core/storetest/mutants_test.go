@@ -551,6 +551,17 @@ var sightMutants = []mutant{
 }
 
 var countMutants = []mutant{
+	{"is ready whatever the context", "Ready/BesideAttempts", func(s *faulty) { s.ready = func(context.Context) error { return nil } }},
+	{"is not ready beside an attempt", "Ready/BesideAttempts", func(s *faulty) {
+		ready, busy := s.ready, false
+		s.claim.asks(func(*store.Claim) { busy = true })
+		s.ready = func(ctx context.Context) error {
+			if busy {
+				return errors.New("busy")
+			}
+			return ready(ctx)
+		}
+	}},
 	{"counts no operations", "Count/States", func(s *faulty) { s.count.says(nil) }},
 	{"counts the unknown only", "Count/States", func(s *faulty) {
 		s.count.answers(func(_ store.Query, all *[]store.Count) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/openapi"
 	"github.com/auth19/idem/echoidem"
 	"github.com/auth19/idem/examples/internal/app"
@@ -50,6 +51,7 @@ func router(a *app.App) *echo.Echo {
 	e.HTTPErrorHandler = renderError
 	e.Use(recovery())
 	e.GET("/healthz", healthz)
+	e.GET("/readyz", echo.WrapHandler(core.Readiness{Module: a.Idem}))
 	e.GET("/idempotency", echo.WrapHandler(openapi.PolicyHandler(a.Idem)))
 	mountDemo(e, a)
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/openapi"
 	"github.com/auth19/idem/examples/internal/app"
 	"github.com/auth19/idem/examples/internal/shop"
@@ -53,6 +54,7 @@ func router(a *app.App) *gin.Engine {
 	r.NoRoute(notFound)
 	r.NoMethod(methodNotAllowed)
 	r.GET("/healthz", healthz)
+	r.GET("/readyz", gin.WrapH(core.Readiness{Module: a.Idem}))
 	r.GET("/idempotency", gin.WrapH(openapi.PolicyHandler(a.Idem)))
 	mountDemo(r, a)
 

@@ -7,6 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/examples/internal/app"
 	"github.com/auth19/idem/examples/internal/demo"
 	"github.com/auth19/idem/examples/internal/shop"
@@ -19,6 +20,7 @@ func router(a *app.App) *gin.Engine {
 	r := gin.New()
 	r.Use(recovery())
 	r.GET("/healthz", func(c *gin.Context) { c.Status(http.StatusNoContent) })
+	r.GET("/readyz", gin.WrapH(core.Readiness{Module: a.Idem}))
 	mountDemo(r, a)
 
 	s := a.Shop

@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/examples/internal/app"
 	"github.com/auth19/idem/examples/internal/demo"
 	"github.com/auth19/idem/examples/internal/shop"
@@ -31,6 +32,7 @@ func api(a *app.App) *gin.Engine {
 	r.NoMethod(func(c *gin.Context) { abort(c, web.ProblemOfStatus(http.StatusMethodNotAllowed)) })
 	mountDemo(r, a)
 	r.GET("/healthz", func(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) })
+	r.GET("/readyz", gin.WrapH(core.Readiness{Module: a.Idem}))
 
 	s := a.Shop
 	v1 := r.Group("/v1", ginidem.JWTGuard(a.Verifier, a.Observer), ginidem.Idempotent(a.Idem))

@@ -54,6 +54,9 @@ func start(t *testing.T, program, database string) (contracttest.App, *apptest.P
 
 func run(t *testing.T, program, database string) {
 	app, p := start(t, program, database)
+	probe := apptest.Request{Method: http.MethodGet, Path: "/readyz"}
+	p.Until(t, &probe, func(r apptest.Response) bool { return r.Status == http.StatusOK })
+	require.JSONEq(t, `{"status":"ready","missing":[]}`, p.Do(t, probe).Body)
 	contracttest.Run(t, app)
 
 	app.Routes = []contracttest.Route{refunds(t, p, app.Tokens.Of(1))}

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"strings"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // Querier is what statements run on: the pool, or the connection of a transaction.
@@ -51,6 +53,15 @@ const ReadOnly = "25006"
 
 // NoWrites is in the error where TakesWrites fails.
 const NoWrites = "the server is a standby in recovery, or read-only: it takes no writes"
+
+// SchemaError is a store.ErrSchema that says what the tables lack.
+type SchemaError string
+
+// Error implements error.
+func (e SchemaError) Error() string { return string(e) }
+
+// Is makes it a store.ErrSchema.
+func (SchemaError) Is(target error) bool { return target == store.ErrSchema }
 
 // NoWritesError says that nothing can be written on a server, and so it is not believed either: it may be behind (F-8).
 type NoWritesError string

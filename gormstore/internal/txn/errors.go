@@ -100,6 +100,13 @@ func isBroken(err error) bool {
 		SQLState(err) == terminated || strings.HasPrefix(SQLState(err), "08")
 }
 
+// IsAway reports that no server has answered: its connection broke, or none could be opened.
+func IsAway(err error) bool {
+	_, opening := errors.AsType[*pgconn.ConnectError](err)
+	_, network := errors.AsType[net.Error](err)
+	return opening || network || isBroken(err)
+}
+
 // NoSuchTable reports that a table of the statement does not exist.
 func NoSuchTable(err error) bool {
 	return SQLState(err) == "42P01" || strings.Contains(err.Error(), "no such table")

@@ -58,12 +58,12 @@ func (i Inspector) missingColumns(ctx context.Context, schema string, tables []s
 	for _, table := range tables {
 		isOf := func(column string) bool { return strings.HasPrefix(column, table+".") }
 		if !slices.ContainsFunc(there, isOf) {
-			errs = append(errs, fmt.Errorf("table %s is missing: run gormstore.Migrate", table))
+			errs = append(errs, dialect.SchemaError(fmt.Sprintf("table %s is missing: run gormstore.Migrate", table)))
 			continue
 		}
 		for _, column := range tableColumns[table] {
 			if !slices.Contains(there, table+"."+column) {
-				errs = append(errs, fmt.Errorf("table %s has no column %s: run gormstore.Migrate", table, column))
+				errs = append(errs, dialect.SchemaError(fmt.Sprintf("table %s has no column %s: run gormstore.Migrate", table, column)))
 			}
 		}
 	}

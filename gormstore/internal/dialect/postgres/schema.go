@@ -27,7 +27,7 @@ func findSchema(ctx context.Context, q dialect.Querier) (string, error) {
 	return dialect.Quote(schema), nil
 }
 
-var errNoTables = errors.New("idem: gormstore: the table idempotency_record is in no schema of the search path that is " +
+var errNoTables = dialect.SchemaError("idem: gormstore: the table idempotency_record is in no schema of the search path that is " +
 	"configured for this role and database (ALTER ROLE, ALTER DATABASE, the connection's parameters; a SET on a " +
 	"connection does not count): run gormstore.Migrate, or name the schema with gormstore.InSchema")
 
