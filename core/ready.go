@@ -158,8 +158,8 @@ func (p *pulse) beats() bool {
 	return until != nil && time.Now().Before(*until)
 }
 
-// Readiness is the handler of a readiness probe, for every router: gin.WrapH and echo.WrapHandler take it. Mount it outside of
-// the guards:
+// Readiness is the handler of a readiness probe, for every router: gin.WrapH and echo.WrapHandler take it. Mount it outside
+// of the guards:
 //
 //	mux.Handle("GET /readyz", core.Readiness{Module: idem})
 //

@@ -27,8 +27,8 @@ func findSchema(ctx context.Context, q dialect.Querier) (string, error) {
 	return dialect.Quote(schema), nil
 }
 
-var errNoTables = dialect.SchemaError("idem: gormstore: the table idempotency_record is in no schema of the search path that is " +
-	"configured for this role and database (ALTER ROLE, ALTER DATABASE, the connection's parameters; a SET on a " +
+var errNoTables = dialect.SchemaError("idem: gormstore: the table idempotency_record is in no schema of the search path " +
+	"that is configured for this role and database (ALTER ROLE, ALTER DATABASE, the connection's parameters; a SET on a " +
 	"connection does not count): run gormstore.Migrate, or name the schema with gormstore.InSchema")
 
 // onPath is a schema of the search path, or another one that has the tables.
