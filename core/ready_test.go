@@ -92,16 +92,17 @@ func TestReady(t *testing.T) {
 		require.Equal(t, isReady, a.probe(false))
 	})
 	inBubble(t, "a loop of Run hangs", func(t *testing.T) {
-		st, over := newFaultStore(memstore.New()), make(chan struct{})
+		st, hung, over := newFaultStore(memstore.New()), make(chan struct{}), make(chan struct{})
 		a := newApp(t, core.Config{Store: st}, created)
 		defer a.start()()
 		defer close(over)
 		time.Sleep(3 * time.Hour)
 		require.Equal(t, isReady, a.probe(false), "each round is in time")
-		st.on("sweep", func(context.Context) error { <-over; return nil })
-		time.Sleep(core.DefaultSweepEvery + 10*time.Second)
+		st.on("sweep", func(context.Context) error { hung <- struct{}{}; <-over; return nil })
+		<-hung
+		time.Sleep(50 * time.Second)
 		require.Equal(t, isReady, a.probe(false), "it may take its time")
-		time.Sleep(2 * time.Minute)
+		time.Sleep(10 * time.Second)
 		require.Equal(t, "503 {\"status\":\"unready\",\"missing\":[\"run\"]}\n", a.probe(false))
 		over <- struct{}{}
 		st.on("sweep", nil)
