@@ -3,6 +3,7 @@
 //	go run ./internal/release -tidy             go mod tidy in every module, published or not
 //	go run ./internal/release -check            CI: tidy, and a consumer outside of the repository can be built
 //	go run ./internal/release -version v0.2.0   writes the version that the modules require of each other
+//	go run ./internal/release -tag v0.2.0 -into ../idem-release    makes all tags in a clone, and says what to push
 //
 // docs/contributors/releasing.md says when to use which.
 package main
@@ -23,9 +24,11 @@ func main() {
 	tidy := flag.Bool("tidy", false, "run go mod tidy in every module")
 	check := flag.Bool("check", false, "see that all is tidy, and build a consumer outside of the repository")
 	version := flag.String("version", "", "write the version that the tree's modules require of each other: v0.2.0")
+	tag := flag.String("tag", "", "make the commit and all tags of a version in the clone of -into: v0.2.0")
+	into := flag.String("into", "", "with -tag: the directory of the clone, which must not exist")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *tidy, *check, *version)
+	err := run(ctx, *tidy, *check, *version, *tag, *into)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
@@ -34,7 +37,7 @@ func main() {
 }
 
 // run trusts the repository, which CI often checks out as another user, whom git then distrusts.
-func run(ctx context.Context, tidy, check bool, version string) error {
+func run(ctx context.Context, tidy, check bool, version, tag, into string) error {
 	tree, err := openTree(ctx)
 	if err != nil {
 		return err
@@ -47,6 +50,8 @@ func run(ctx context.Context, tidy, check bool, version string) error {
 		}
 	}
 	switch {
+	case tag != "":
+		return tree.tag(ctx, tag, into)
 	case version != "":
 		return tree.setVersion(version)
 	case tidy:
@@ -57,6 +62,6 @@ func run(ctx context.Context, tidy, check bool, version string) error {
 		}
 		return tree.check(ctx)
 	default:
-		return errors.New("say -tidy, -check or -version")
+		return errors.New("say -tidy, -check, -version or -tag")
 	}
 }

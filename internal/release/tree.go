@@ -35,7 +35,7 @@ func (m *member) importable() bool {
 	return !slices.Contains(strings.Split(m.path(), "/"), "internal") && !strings.HasPrefix(m.directory, "examples")
 }
 
-// openTree reads go.work and the go.mod of every module that it names.
+// openTree reads the tree of the working directory.
 func openTree(ctx context.Context) (*tree, error) {
 	work, err := output(ctx, "", "go", "env", "GOWORK")
 	if err != nil {
@@ -44,6 +44,11 @@ func openTree(ctx context.Context) (*tree, error) {
 	if work == "" || work == "off" {
 		return nil, errors.New("there is no go.work: run it in the project's directory, without GOWORK=off")
 	}
+	return readTree(work)
+}
+
+// readTree reads a go.work and the go.mod of every module that it names.
+func readTree(work string) (*tree, error) {
 	text, err := os.ReadFile(work)
 	if err != nil {
 		return nil, err
