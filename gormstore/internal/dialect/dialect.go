@@ -73,7 +73,7 @@ type Dialect struct {
 
 	// InSchema is a schema that was named, as it stands in statements.
 	InSchema func(schema string) string
-	// FindSchema finds the schema of the tables, as it stands in statements; "": there are none.
+	// FindSchema finds the schema of the tables, as it stands in statements. An error says why there is none.
 	FindSchema func(ctx context.Context, q Querier) (string, error)
 	// BeforeMigrating is called in a transaction that will migrate: no other instance does until it ends, and the tables of the
 	// migrations are those of the schema; "": that is found.

@@ -35,13 +35,13 @@ var Dialect = &dialect.Dialect{
 
 func finish(name dialect.Statement, text string) string {
 	if asks(name, text) {
-		return FromWriter(text)
+		return fromWriter(text)
 	}
 	return text
 }
 
-// FromWriter puts takesWrites around a question.
-func FromWriter(question string) string {
+// fromWriter puts takesWrites around a question.
+func fromWriter(question string) string {
 	return "SELECT answer.* FROM (" + question + ") AS answer\nWHERE " + takesWrites
 }
 

@@ -44,7 +44,7 @@ type schemas []onPath
 // searchPath reads the schemas of the search path as it is configured: as RESET would set it, whatever search path or role
 // the app has set on the connection. The other schemas of the database that have the tables follow.
 func searchPath(ctx context.Context, q dialect.Querier) (schemas, error) {
-	rows, err := q.QueryContext(ctx, FromWriter(configuredPath))
+	rows, err := q.QueryContext(ctx, fromWriter(configuredPath))
 	if err != nil {
 		return nil, fmt.Errorf("searchPath: %w", err)
 	}

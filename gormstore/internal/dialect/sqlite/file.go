@@ -80,7 +80,7 @@ func (*file) StillOpen(own *sql.Conn) bool {
 	defer cancel()
 	if _, err := own.ExecContext(ctx, "BEGIN"); err != nil {
 		const sqliteError = 1 // "cannot start a transaction within a transaction"
-		return Code(err) == sqliteError
+		return codeOf(err) == sqliteError
 	}
 	_, _ = own.ExecContext(ctx, "COMMIT") // of nothing; it lets rows be read on
 	return false
