@@ -138,7 +138,7 @@ func (s *Store) openAndLook(ctx context.Context, c store.Claim) (
 			txn.Undo(own, err)
 		}
 	}()
-	if err = txn.Sends(ctx, own); err != nil {
+	if err = txn.Sends(ctx, own, lockFirst); err != nil {
 		return nil, nil, store.Claimed{}, err
 	}
 	l := &lookedAt{attempt: attempt{store: s, claim: c, fence: 1}}

@@ -29,17 +29,11 @@ import (
 )
 
 // wired counts what an app sees of its database.
-type wired struct {
-	connections, answers atomic.Int64
-	detour               atomic.Pointer[string] // where connections go to instead
-}
+type wired struct{ connections, answers atomic.Int64 }
 
 // dial is for pgx.
 func (w *wired) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	w.connections.Add(1)
-	if detour := w.detour.Load(); detour != nil {
-		address = *detour
-	}
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
 	return &counted{Conn: conn, wire: w}, err
 }
@@ -63,7 +57,7 @@ type crowdPool struct {
 	database string // past all proxies
 	wire     *wired
 	silence  func()
-	slow     string // the address of a slow link
+	link     *proxy
 }
 
 // openCrowd opens a database; "": a new one.
@@ -81,15 +75,11 @@ func openCrowd(t testing.TB, server *pgtest.Cluster, database string, tr trial) 
 	address := on.database
 	switch {
 	case tr.link > 0:
-		link, err := newProxy(t, address, tr.link)
+		on.link, err = newProxy(t, address, 0) // until slowDown
 		if err != nil {
 			return on, err
 		}
-		slow, err := url.Parse(link.url)
-		if err != nil {
-			return on, err
-		}
-		on.slow = slow.Host
+		address = on.link.url
 	case tr.silent:
 		link, err := cutproxy.New(target.Host, nil)
 		if err != nil {
@@ -117,13 +107,19 @@ func openCrowd(t testing.TB, server *pgtest.Cluster, database string, tr trial) 
 	return on, err
 }
 
-// slowDown begins with a slow link, and without connections.
-func (on crowdPool) slowDown(tr trial) {
-	if tr.link > 0 {
-		on.wire.detour.Store(&on.slow)
-		on.pool.SetMaxIdleConns(0)
-		on.pool.SetMaxIdleConns(tr.pool)
+// slowDown begins with a slow link, where connections have been used before or, with a cold pool, are gone.
+func (c *crowd) slowDown() error {
+	if c.link == 0 {
+		return nil
 	}
+	quiet := &crowd{trial: trial{clients: 3 * c.pool / 4, patience: c.patience}, app: c.app, out: &crowdOutcome{}}
+	quiet.send(time.Second)
+	quiet.busy.Wait()
+	if c.cold {
+		c.on.pool.SetMaxIdleConns(0)
+		c.on.pool.SetMaxIdleConns(c.pool)
+	}
+	return c.on.link.slowDown(c.link)
 }
 
 // crowdOutcome is what became of a crowd.
@@ -218,7 +214,9 @@ func (tr trial) run(t testing.TB, server *pgtest.Cluster, way string, each time.
 			break
 		}
 	}
-	on.slowDown(tr)
+	if err := c.slowDown(); err != nil {
+		return nil, err
+	}
 	if tr.load > 0 {
 		quiet := &crowd{trial: trial{clients: 16, patience: c.patience}, app: c.app, out: &crowdOutcome{}}
 		quiet.send(2 * time.Second)

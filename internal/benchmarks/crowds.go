@@ -28,7 +28,8 @@ import (
 type trial struct {
 	name       string
 	pool       int           // connections of the app
-	link       time.Duration // a round trip to the database takes so much longer
+	link       time.Duration // a round trip to the database takes so much longer, once the app is at work
+	cold       bool          // no connection is open then
 	clients    int           // a closed loop: each sends its next command when the last one has ended
 	rate       float64       // an open loop: so many commands a second come, whatever happens
 	load       float64       // an open loop: so many times what 16 clients get through
@@ -53,8 +54,8 @@ var trials = []trial{
 	{name: "256 clients without a pause", pool: 8, clients: 256},
 	{name: "1.5 times the capacity", pool: 8, load: 1.5},
 	{name: "3 times the capacity", pool: 8, load: 3},
-	{name: "500 ms slower", pool: 32, link: 500 * time.Millisecond, rate: 8, patience: 5 * time.Second},
-	{name: "400 ms slower, cold pool", pool: 32, link: 400 * time.Millisecond, rate: 3, patience: 5 * time.Second},
+	{name: "500 ms slower", pool: 32, link: 500 * time.Millisecond, rate: 4, patience: 5 * time.Second},
+	{name: "400 ms slower, cold pool", pool: 32, link: 400 * time.Millisecond, cold: true, rate: 3, patience: 5 * time.Second},
 	{name: "50 ms slower, full pool", pool: 32, link: 50 * time.Millisecond, clients: 64},
 	{name: "records locked", pool: 8, rate: 100, locked: true},
 	{name: "silent connections", pool: 8, rate: 50, silent: true},

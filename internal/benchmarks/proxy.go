@@ -76,8 +76,16 @@ func (p *proxy) line() (string, error) {
 }
 
 // roundTrips is how many there were so far: the server ends each of its answers with the message ReadyForQuery.
-func (p *proxy) roundTrips() (int, error) {
-	if _, err := io.WriteString(p.ask, "\n"); err != nil {
+func (p *proxy) roundTrips() (int, error) { return p.tell("") }
+
+// slowDown makes each round trip longer by so much from now on.
+func (p *proxy) slowDown(roundTrip time.Duration) error {
+	_, err := p.tell(roundTrip.String())
+	return err
+}
+
+func (p *proxy) tell(what string) (int, error) {
+	if _, err := io.WriteString(p.ask, what+"\n"); err != nil {
 		return 0, err
 	}
 	line, err := p.line()

@@ -16,7 +16,7 @@ import (
 )
 
 // serveProxy is the life of the proxy's process: it says where it listens, and how many answers there were for each line
-// that it is sent. It ends with ask.
+// that it is sent. A line may say how much longer a round trip takes from now on. It ends with ask.
 func serveProxy(server, roundTrip string, ask io.Reader, reply io.Writer) error {
 	longer, err := time.ParseDuration(roundTrip)
 	if err != nil {
@@ -30,12 +30,15 @@ func serveProxy(server, roundTrip string, ask io.Reader, reply io.Writer) error 
 	if err != nil {
 		return err
 	}
-	link := &link{server: server, listener: listener.(*net.TCPListener), delay: delay}
+	link := newLink(server, listener, delay)
 	ended := make(chan error, 2)
 	go func() { ended <- link.run() }()
 	go func() {
 		_, err := fmt.Fprintln(reply, listener.Addr())
 		for lines := bufio.NewScanner(ask); err == nil && lines.Scan(); {
+			if longer, err := time.ParseDuration(lines.Text()); err == nil {
+				link.delay.Store(int64(longer / 2))
+			}
 			_, err = fmt.Fprintln(reply, link.answers.Load())
 		}
 		ended <- err
@@ -67,7 +70,7 @@ func tuned(longer time.Duration) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	link := &link{server: server.Addr().String(), listener: listener.(*net.TCPListener), delay: delay}
+	link := newLink(server.Addr().String(), listener, delay)
 	go func() { _ = link.run() }()
 	direct, err := ping(server.Addr())
 	if err != nil {
@@ -106,7 +109,7 @@ func ping(server net.Addr) (time.Duration, error) {
 type link struct {
 	server   string
 	listener *net.TCPListener
-	delay    time.Duration // of each direction
+	delay    atomic.Int64 // of each direction
 	answers  atomic.Int64
 	cables   []*cable
 }
@@ -123,6 +126,12 @@ type cable struct {
 type parcel struct {
 	data []byte
 	due  time.Time
+}
+
+func newLink(server string, listener net.Listener, delay time.Duration) *link {
+	l := &link{server: server, listener: listener.(*net.TCPListener)}
+	l.delay.Store(int64(delay))
+	return l
 }
 
 func (l *link) run() error {
@@ -208,7 +217,7 @@ func (l *link) take(w *cable, data []byte, now time.Time) {
 	if w.answers != nil {
 		l.answers.Add(int64(w.answers.ready(data[:n])))
 	}
-	w.onTheWay = append(w.onTheWay, parcel{slices.Clone(data[:n]), now.Add(l.delay)})
+	w.onTheWay = append(w.onTheWay, parcel{slices.Clone(data[:n]), now.Add(time.Duration(l.delay.Load()))})
 }
 
 // deliver passes on what is due.

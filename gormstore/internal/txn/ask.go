@@ -18,7 +18,7 @@ func (d *Database) AskOn(ctx context.Context, q Querier, name Statement, by *Ser
 	if q != Querier(d.Pool) {
 		return withoutRow(d.QueryRow(ctx, q, name, args...).Scan(row...))
 	}
-	return d.onConn(ctx, func(own *sql.Conn) error {
+	return d.onConn(ctx, name, func(own *sql.Conn) error {
 		only, err := d.CallOf(ctx, own, name, row, args...)
 		if err == nil {
 			err = Ask(ctx, own, only)

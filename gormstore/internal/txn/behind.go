@@ -45,51 +45,62 @@ func (d *Database) roughen() { d.waters.roughUntil.Store(time.Now().Add(roughFor
 // errand is the context of what goes on behind a claim.
 type errand struct {
 	context.Context
-	asked chan struct{} // closed when a statement was sent over a connection that was used before
+	patience time.Duration      // for an answer
+	waits    chan time.Duration // how long the claim waits from now on
 
 	mu    sync.Mutex
 	sent  bool
-	slow  bool // over a connection that may prepare its statements first
 	left  bool // the claim has given up
 	ended bool
 }
 
 var errNoConnection = errors.New("no connection in time")
 
-// Sends is called in front of the first statement of a claim, which is not sent if the claim has given up.
-func Sends(ctx context.Context, own *sql.Conn) error {
+// Sends is called in front of each statement of a claim. The first one is not sent if the claim has given up. A statement
+// that its connection may have to prepare takes two answers.
+func Sends(ctx context.Context, own *sql.Conn, name Statement) error {
 	t, ok := ctx.(*errand)
 	if !ok {
 		return nil
 	}
-	fresh := isFresh(own)
+	limit := t.patience
+	if isFirst(own, name) {
+		limit = openPatience
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case t.left && !t.sent:
+	if t.left && !t.sent {
 		return &store.CrowdedError{Why: errNoConnection}
-	case !t.sent || t.slow:
-		if t.sent, t.slow = true, fresh; !fresh {
-			close(t.asked)
-		}
+	}
+	t.sent = true
+	select {
+	case t.waits <- limit:
+	default: // the claim has enough to read
 	}
 	return nil
 }
 
-type usedKey struct{}
+// sentKey is that of the statements that were sent over a connection.
+const sentKey = "idem: sent"
 
-// isFresh reports that the library uses a connection for the first time: it prepares its statements there.
-func isFresh(own *sql.Conn) (fresh bool) {
-	const used = "idem: used"
+// isFirst reports that a statement of a claim is sent over a connection for the first time.
+func isFirst(own *sql.Conn, name Statement) (first bool) {
 	_ = own.Raw(func(connection any) error {
-		if std, ok := Pgx(connection); ok {
-			data := std.Conn().PgConn().CustomData()
-			_, was := data[used]
-			data[used], fresh = usedKey{}, !was
+		std, ok := Pgx(connection)
+		if !ok {
+			return nil
 		}
+		data := std.Conn().PgConn().CustomData()
+		sent, _ := data[sentKey].(map[Statement]bool)
+		if sent == nil {
+			sent = map[Statement]bool{}
+			data[sentKey] = sent
+		}
+		first = !sent[name]
+		sent[name] = true
 		return nil
 	})
-	return fresh
+	return first
 }
 
 // outcome is what fn of Behind has returned.
@@ -107,7 +118,7 @@ func Behind[T any](
 ) (T, error) {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx)) // with a deadline, a cancellation would not be seen: see Ask
 	enough := time.AfterFunc(behindFor, cancel)
-	t := &errand{Context: work, asked: make(chan struct{})}
+	t := &errand{Context: work, patience: patience, waits: make(chan time.Duration, 1)}
 	ended := make(chan outcome[T], 1)
 	go func() {
 		defer cancel()
@@ -131,14 +142,12 @@ func Behind[T any](
 	})()
 	timer := time.NewTimer(openPatience)
 	defer timer.Stop()
-	asked := t.asked
 	for waiting := true; waiting; {
 		select {
 		case o := <-ended:
 			return o.get()
-		case <-asked:
-			asked = nil
-			timer.Reset(patience)
+		case limit := <-t.waits:
+			timer.Reset(limit)
 		case <-timer.C:
 			waiting = false
 		case <-cancelled:

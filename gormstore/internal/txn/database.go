@@ -224,7 +224,7 @@ func (d *Database) InTx(ctx context.Context, fn func(q Querier) error) error {
 // transact is InTx without a retry, for a caller that has SQLite's writer already.
 func (d *Database) transact(ctx context.Context, fn func(q Querier) error) (err error) {
 	var unconfirmed error
-	err = d.onConn(ctx, func(own *sql.Conn) error {
+	err = d.onConn(ctx, "", func(own *sql.Conn) error {
 		tx, err := own.BeginTx(ctx, d.Dialect.TxOptions())
 		if err != nil {
 			return err
@@ -246,7 +246,7 @@ func (d *Database) transact(ctx context.Context, fn func(q Querier) error) (err 
 // Reading runs fn in a transaction that is rolled back.
 func (d *Database) Reading(ctx context.Context, fn func(q Querier) error) error {
 	return Retry(ctx, func() error {
-		return d.onConn(ctx, func(own *sql.Conn) error {
+		return d.onConn(ctx, "", func(own *sql.Conn) error {
 			tx, err := own.BeginTx(ctx, d.Dialect.Reading)
 			if err != nil {
 				return err
@@ -271,18 +271,18 @@ func (d *Database) over(
 	if q != Querier(d.Pool) {
 		return send(q)
 	}
-	return d.onConn(ctx, func(own *sql.Conn) error { return send(own) })
+	return d.onConn(ctx, name, func(own *sql.Conn) error { return send(own) })
 }
 
-// onConn runs fn on a connection of the pool. As the pool does, it runs fn on another one where one has broken while nobody
-// used it.
-func (d *Database) onConn(ctx context.Context, fn func(own *sql.Conn) error) error {
+// onConn runs fn, which sends the statement name, on a connection of the pool. As the pool does, it runs fn on another one
+// where one has broken while nobody used it.
+func (d *Database) onConn(ctx context.Context, name Statement, fn func(own *sql.Conn) error) error {
 	for try := 1; ; try++ {
 		own, err := d.Pool.Conn(ctx)
 		if err != nil {
 			return err
 		}
-		if err = Sends(ctx, own); err == nil {
+		if err = Sends(ctx, own, name); err == nil {
 			err = fn(own)
 		}
 		giveBack(own, err)

@@ -18,7 +18,7 @@ import (
 // Errors: ErrAnotherServer; the end of ctx; the database's. Nothing is known then.
 func (d *Database) Confirm(ctx context.Context, started int64) error {
 	return Retry(ctx, func() error {
-		return d.onConn(ctx, func(own *sql.Conn) error { return d.confirmOn(ctx, own, started) })
+		return d.onConn(ctx, "", func(own *sql.Conn) error { return d.confirmOn(ctx, own, started) })
 	})
 }
 

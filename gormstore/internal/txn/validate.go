@@ -15,7 +15,7 @@ import (
 // inspect looks at everything over one connection, or over another one where its server takes no writes.
 func (d *Database) inspect(ctx context.Context, i Inspector, need Rights) error {
 	return Retry(ctx, func() error {
-		return d.onConn(ctx, func(own *sql.Conn) error {
+		return d.onConn(ctx, "", func(own *sql.Conn) error {
 			i.Q = own
 			return i.all(ctx, need)
 		})
