@@ -54,7 +54,7 @@ var trials = []trial{
 	{name: "256 clients without a pause", pool: 8, clients: 256},
 	{name: "1.5 times the capacity", pool: 8, load: 1.5},
 	{name: "3 times the capacity", pool: 8, load: 3},
-	{name: "500 ms slower", pool: 32, link: 500 * time.Millisecond, rate: 4, patience: 5 * time.Second},
+	{name: "500 ms slower", pool: 32, link: 500 * time.Millisecond, rate: 4, patience: 10 * time.Second},
 	{name: "400 ms slower, cold pool", pool: 32, link: 400 * time.Millisecond, cold: true, rate: 3, patience: 5 * time.Second},
 	{name: "50 ms slower, full pool", pool: 32, link: 50 * time.Millisecond, clients: 64},
 	{name: "records locked", pool: 8, rate: 100, locked: true},
