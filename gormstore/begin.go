@@ -273,7 +273,7 @@ func (a *attempt) open(ctx context.Context) (err error) {
 
 // beginSegment opens a transaction that has seen no record, or one of a segment behind the first seal. The latter waits for
 // the key's lock: a repeat that looks holds it for a moment. From then on the operation cannot be taken over until the
-// segment ends. Where nothing is sealed, the refusal that is recorded alone takes the lock itself.
+// segment ends.
 func (a *attempt) beginSegment(ctx context.Context, t *txn.Tx) error {
 	db, own, idle := a.store.db, t.Conn.SQL, max(txn.TimeLeft(ctx), a.claim.Deadline)
 	if !a.sealed {

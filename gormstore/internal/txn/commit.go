@@ -30,7 +30,7 @@ func (t *Tx) commit(ctx context.Context, last LastCalls) error {
 				t.Conn.giveBack()
 			case atCommit && len(last.Alone) == 0 && errors.Is(err, errUnchanged): // COMMIT was on its way already
 				t.Conn.giveBack()
-				err = t.lose()
+				err = fmt.Errorf("%w: %w", t.lose(), err)
 			case atCommit:
 				t.Conn.rollback() // a database may keep the transaction open after some errors
 			case t.DB.Dialect.Class(err) == "" && !errors.Is(err, errUnchanged): // not read, and COMMIT may be in it
@@ -104,6 +104,11 @@ func (t *Tx) unprepared(err error) bool {
 	defer cancel()
 	ours, err := t.RollbackOurs(ctx)
 	return ours && err == nil
+}
+
+// IsUnrecorded reports that a transaction was committed without its record, which something in the database must have dropped.
+func IsUnrecorded(err error) bool {
+	return errors.Is(err, store.ErrEnded) && errors.Is(err, errUnchanged)
 }
 
 // noteLast looks at an error of the message's statements before COMMIT.

@@ -109,6 +109,9 @@ func (v *Validated) Test(ctx context.Context, d *Database, test SelfTest) error 
 	return err
 }
 
+// Doubt makes the next use validate again.
+func (v *Validated) Doubt() { v.passed.Store(false) }
+
 // Once validates until it has passed once. All who come meanwhile share one try. After an error of a statement the next one
 // begins a minute later, after any other error with the next call. The error is store.ErrUnfit.
 func (v *Validated) Once(ctx context.Context, d *Database, need Rights, test SelfTest) error {

@@ -101,21 +101,34 @@ func sendUntil(ctx context.Context, end time.Time, own *sql.Conn, calls []Call) 
 // send sends a call through database/sql.
 func (c *Call) send(ctx context.Context, own *sql.Conn) error {
 	if c.Row != nil {
-		err := own.QueryRowContext(ctx, c.Text, c.Args...).Scan(c.Row...)
-		if c.changes > 0 && errors.Is(err, sql.ErrNoRows) {
-			return errUnchanged
-		}
-		return withoutRow(err)
+		return c.scanned(own.QueryRowContext(ctx, c.Text, c.Args...).Scan(c.Row...))
 	}
 	result, err := own.ExecContext(ctx, c.Text, c.Args...)
-	if err == nil && c.Changed != nil {
-		*c.Changed, err = result.RowsAffected()
-	}
-	if err != nil || c.changes == 0 {
+	if err != nil || c.Changed == nil && c.changes == 0 { // not every driver counts
 		return err
 	}
-	if n, err := result.RowsAffected(); err != nil || int(n) != c.changes {
-		return cmp.Or(err, errUnchanged)
+	n, err := result.RowsAffected()
+	if err != nil {
+		return err
+	}
+	return c.counted(n)
+}
+
+// scanned is the outcome of a call with a row, whose Scan has returned err.
+func (c *Call) scanned(err error) error {
+	if c.changes > 0 && errors.Is(err, sql.ErrNoRows) {
+		return errUnchanged
+	}
+	return withoutRow(err)
+}
+
+// counted is the outcome of a call without one, which has changed n rows.
+func (c *Call) counted(n int64) error {
+	if c.Changed != nil {
+		*c.Changed = n
+	}
+	if c.changes > 0 && n != int64(c.changes) {
+		return errUnchanged
 	}
 	return nil
 }
@@ -124,9 +137,12 @@ func (c *Call) send(ctx context.Context, own *sql.Conn) error {
 func sendBatch(ctx context.Context, conn *pgx.Conn, calls []Call) (succeeded int, err error) {
 	if only := calls[0]; len(calls) == 1 { // without a pipeline; and of a COMMIT alone, nothing is prepared
 		if only.Row != nil {
-			err = withoutRow(conn.QueryRow(ctx, only.Text, only.Args...).Scan(only.Row...))
+			err = only.scanned(conn.QueryRow(ctx, only.Text, only.Args...).Scan(only.Row...))
 		} else {
-			_, err = conn.Exec(ctx, only.Text, only.Args...)
+			var tag pgconn.CommandTag
+			if tag, err = conn.Exec(ctx, only.Text, only.Args...); err == nil {
+				err = only.counted(tag.RowsAffected())
+			}
 		}
 		if err != nil {
 			return 0, err
@@ -146,16 +162,15 @@ func sendBatch(ctx context.Context, conn *pgx.Conn, calls []Call) (succeeded int
 	}()
 	for _, c := range calls {
 		if c.Row != nil {
-			err = withoutRow(results.QueryRow().Scan(c.Row...))
+			err = c.scanned(results.QueryRow().Scan(c.Row...))
 		} else {
 			var tag pgconn.CommandTag
-			tag, err = results.Exec()
-			if c.Changed != nil {
-				*c.Changed = tag.RowsAffected()
+			if tag, err = results.Exec(); err == nil {
+				err = c.counted(tag.RowsAffected())
 			}
-			if c.changes > 0 && tag.RowsAffected() != int64(c.changes) {
-				unchanged = errUnchanged
-			}
+		}
+		if errors.Is(err, errUnchanged) {
+			unchanged, err = err, nil
 		}
 		if err != nil {
 			return succeeded, err
