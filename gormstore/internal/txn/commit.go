@@ -106,7 +106,7 @@ func (t *Tx) unprepared(err error) bool {
 	return ours && err == nil
 }
 
-// IsUnrecorded reports that a transaction was committed without its record, which something in the database must have dropped.
+// IsUnrecorded reports that a transaction was committed without its record, which something in the database has dropped.
 func IsUnrecorded(err error) bool {
 	return errors.Is(err, store.ErrEnded) && errors.Is(err, errUnchanged)
 }
