@@ -120,6 +120,14 @@ func (o *Operator) Count(ctx context.Context, q store.Query) ([]store.Count, err
 	return o.module.operations.Count(ctx, q)
 }
 
+// Flow says what happened to the operations that the operator may look at, hour by hour, first the hour that ends now: see
+// [store.Operations]. Any error means that the store did not answer.
+func (o *Operator) Flow(ctx context.Context, hours int) ([]store.Hour, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
+	defer cancel()
+	return o.module.operations.Flow(ctx, o.within(), hours)
+}
+
 // Life is what is known of an operation. Only [Operator.Reveal] fills in its answer and the results of its steps.
 type Life struct {
 	Record  Record                   // from [Operator.Life], its Answer has only Status and Partial

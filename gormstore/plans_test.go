@@ -205,6 +205,25 @@ SELECT id, created_at, 'olga', 'why', '', 1, 3, 2, 2, 201 FROM idempotency_recor
 	}
 }
 
+// What came and what was settled is read from the indexes of the open operations and of the settlements, and no table is scanned.
+func TestFlowUsesItsIndexes(t *testing.T) {
+	t.Parallel()
+	plan := sqlitePlan(t, freshSQLite(t)(t), "flow", make([]byte, 24), make([]byte, 24), 24)
+	require.Contains(t, plan, "SEARCH r USING INDEX idempotency_record_open (created_at>?", plan)
+	require.Contains(t, plan, "SEARCH h USING INDEX idempotency_settlement_lately (settled_at>?", plan)
+	require.Contains(t, plan, "SEARCH r USING INDEX sqlite_autoindex_idempotency_record_1 (id=?)", plan)
+
+	db := freshPostgres("", false)(t)(t)
+	require.NoError(t, db.Exec(strings.ReplaceAll(manyRecords, "OPEN", "100")).Error)
+	execute(t, db, `INSERT INTO idempotency_settlement
+SELECT id, created_at, 'olga', 'why', '', 1, 3, 2, 2, 201 FROM idempotency_record WHERE state = 2`, "VACUUM ANALYZE idempotency_settlement",
+		"DELETE FROM idempotency_record")
+	for _, plan := range plansOf(t, db, "flow", `'', '\xff', 24::bigint`) {
+		require.Contains(t, plan, "using idempotency_record_open", plan)
+		require.Contains(t, plan, "using idempotency_record_pkey", plan)
+	}
+}
+
 // Metrics ask again and again. So a survey reads by one statement, whatever there is to count. The server's log also has the
 // transaction around it, which compiles nothing.
 func TestSurveyIsOneStatement(t *testing.T) {

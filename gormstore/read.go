@@ -162,6 +162,26 @@ func (s *Store) Count(ctx context.Context, query store.Query) (counts []store.Co
 	return counts, err
 }
 
+// Flow implements [store.Operations]. It reads the indexes by which List and LastSettled find records.
+func (s *Store) Flow(ctx context.Context, within []byte, hours int) (all []store.Hour, err error) {
+	first, last := realms(within)
+	err = s.reading(ctx, func(q txn.Querier) error {
+		all = make([]store.Hour, hours)
+		return s.db.Each(ctx, q, flow, func(scan func(...any) error) error {
+			var ago int
+			var h store.Hour
+			if err := scan(&ago, &h.Came, &h.Settled); err != nil {
+				return err
+			}
+			if ago >= 0 && ago < hours {
+				all[ago] = h
+			}
+			return nil
+		}, first, last, hours)
+	})
+	return all, err
+}
+
 // OpenSteps implements [store.Operations].
 func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps []store.OpenStep, err error) {
 	err = s.reading(ctx, func(q txn.Querier) error {

@@ -83,6 +83,8 @@ const (
 	referred       txn.Statement = "referred"
 	dropReferences txn.Statement = "dropReferences"
 
+	flow txn.Statement = "flow"
+
 	annotate     txn.Statement = "annotate"
 	notesOf      txn.Statement = "notesOf"
 	blankNotes   txn.Statement = "blankNotes"

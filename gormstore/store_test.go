@@ -64,6 +64,7 @@ func subject(t *testing.T, db, twin *gorm.DB) storetest.Subject {
 			moveBack(t, db, d, "idempotency_sighting", "seen_at", "purge_at")
 			moveBack(t, db, d, "idempotency_reference", "referred_at")
 			moveBack(t, db, d, "idempotency_note", "written_at")
+			moveBack(t, db, d, "idempotency_settlement", "settled_at")
 		},
 		Effect:  addEffect,
 		Effects: func(t *testing.T) int { return countEffects(t, db) },

@@ -25,6 +25,11 @@ func (s *gated) Count(ctx context.Context, q store.Query) ([]store.Count, error)
 	return call(s.gates, background, func() ([]store.Count, error) { return s.under.Count(ctx, q) })
 }
 
+// Flow implements [store.Operations].
+func (s *gated) Flow(ctx context.Context, within []byte, hours int) ([]store.Hour, error) {
+	return call(s.gates, background, func() ([]store.Hour, error) { return s.under.Flow(ctx, within, hours) })
+}
+
 // OpenSteps implements [store.Operations].
 func (s *gated) OpenSteps(ctx context.Context, within []byte, limit int) ([]store.OpenStep, error) {
 	return call(s.gates, background, func() ([]store.OpenStep, error) { return s.under.OpenSteps(ctx, within, limit) })

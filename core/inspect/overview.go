@@ -24,6 +24,7 @@ type overviewPage struct {
 	Limit             int          // how many were counted at most
 	NotKnown          int          // of HalfDone: those of routes that this release does not know
 	Waiting           int          // of HalfDone: those that the service does not go on with by itself
+	Flow              *flowView    // nil: the store did not answer
 	Numbers           *numbersView // nil: nobody counts, or it is not for this operator
 }
 
@@ -84,6 +85,7 @@ func (v *visit) overview() error {
 			v.Prefix + "operations?" + url.Values{"state": {state}, "route": {c.Method + " " + c.Route}}.Encode()})
 	}
 	page.AtLeast = max(page.Unknown.Count, page.HalfDone.Count) >= limit
+	page.Flow = v.flow()
 	if v.Numbers != nil && v.operator.Supervises() { // they count the commands of every tenant (S-5)
 		page.Numbers = v.Numbers.view()
 	}

@@ -35,6 +35,38 @@ func (s *Store) Count(ctx context.Context, q store.Query) ([]store.Count, error)
 	return counts, err
 }
 
+// Flow implements [store.Operations]. It looks at all open records, and all settlements.
+func (s *Store) Flow(ctx context.Context, within []byte, hours int) ([]store.Hour, error) {
+	needs := store.Query{Unknown: true, HalfDone: true, Within: within}
+	open, err := s.openOnes(ctx, func(_ *entry, r store.Record) bool { return needs.Selects(r) })
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	flow, now := make([]store.Hour, hours), s.now()
+	count := func(at time.Time, hour func(*store.Hour)) {
+		if ago := int(now.Sub(at) / time.Hour); ago >= 0 && ago < hours {
+			hour(&flow[ago])
+		}
+	}
+	came := func(h *store.Hour) { h.Came++ }
+	for _, r := range open {
+		count(r.CreatedAt, came)
+	}
+	for id, history := range s.history {
+		e := s.records[id]
+		for _, h := range history {
+			settled := h.After.Stored == store.Completed || h.After.Stored == store.Free
+			if settled && e != nil && e.Realm.Within(within) && now.Sub(h.At) < time.Duration(hours)*time.Hour {
+				count(h.At, func(h *store.Hour) { h.Settled++ })
+				count(e.CreatedAt, came)
+			}
+		}
+	}
+	return flow, nil
+}
+
 // OpenSteps implements [store.Operations]. It looks at all open records.
 func (s *Store) OpenSteps(ctx context.Context, within []byte, limit int) (steps []store.OpenStep, err error) {
 	found, err := s.openOnes(ctx, func(_ *entry, r store.Record) bool { return r.Realm.Within(within) })

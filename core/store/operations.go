@@ -33,6 +33,10 @@ type Operations interface {
 	// state and route, in any order.
 	Count(ctx context.Context, q Query) ([]Count, error)
 
+	// Flow says what happened to the operations of a realm, hour by hour: first the one that ends now, by the store's clock. It
+	// may look at the last 10,000 settlements alone, and leave out those of operations without a record.
+	Flow(ctx context.Context, within []byte, hours int) ([]Hour, error)
+
 	// CountOpen counts the records of a scope that are stored as running or unknown, on all routes and with any lease,
 	// without the half-done ones (see [Record.HalfDone]). It stops counting at limit. It may leave out the claim of a
 	// transaction that has not committed.

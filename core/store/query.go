@@ -43,6 +43,12 @@ type Place struct {
 // Place returns the place of a record.
 func (r Record) Place() Place { return Place{r.CreatedAt, r.ID} }
 
+// Hour is what happened in one hour.
+type Hour struct {
+	Came    int // operations that were created in it, and have been settled since or need somebody
+	Settled int // operations that were settled in it: as applied, or as not applied
+}
+
 // Count is how many operations of a route a Query selects, by their age at Now.
 type Count struct {
 	HalfDone bool // Resume operations without an attempt at the moment; otherwise their state is Unknown

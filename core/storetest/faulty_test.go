@@ -31,6 +31,7 @@ type faulty struct {
 	count                                 method[store.Query, []store.Count]
 	ready                                 func(ctx context.Context) error
 	countOpen                             method[question, int]
+	flow                                  method[question, []store.Hour]
 	history                               method[store.ID, []store.SettlementRecord]
 	references                            method[[]store.ID, map[store.ID][]store.Ref]
 	referred                              method[store.Query, store.ReferredPage]
@@ -102,6 +103,7 @@ func newFaulty(s *reference) *faulty {
 	}
 	f.sweep = func(ctx context.Context, q question) (store.Swept, error) { return s.Sweep(ctx, q.limit, q.window) }
 	f.countOpen = func(ctx context.Context, q question) (int, error) { return s.CountOpen(ctx, q.scope, q.limit) }
+	f.flow = func(ctx context.Context, q question) ([]store.Hour, error) { return s.Flow(ctx, q.within, q.limit) }
 	f.referred, f.notes = s.Referred, s.Notes
 	f.annotate = silent(s.Annotate)
 	f.refer = silent(func(ctx context.Context, q question) error { return s.Refer(ctx, q.id, q.realm, q.ref) })
@@ -183,6 +185,10 @@ func (f *faulty) Sight(ctx context.Context, s store.Sighting) (store.Seen, error
 
 func (f *faulty) Count(ctx context.Context, q store.Query) ([]store.Count, error) {
 	return f.count(ctx, q)
+}
+
+func (f *faulty) Flow(ctx context.Context, within []byte, hours int) ([]store.Hour, error) {
+	return f.flow(ctx, question{within: f.realm("Flow", within), limit: hours})
 }
 
 func (f *faulty) CountOpen(ctx context.Context, s store.Scope, limit int) (int, error) {

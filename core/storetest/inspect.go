@@ -13,6 +13,7 @@ var inspectChecks = []check{
 	{"Inspect/OpenSteps", inspectOpenSteps},
 	{"Inspect/Near", inspectNear},
 	{"Inspect/LastSettled", inspectLastSettled},
+	{"Inspect/Flow", inspectFlow},
 	{"Inspect/LastAnswered", inspectLastAnswered},
 	{"Inspect/History", inspectHistory},
 	{"Inspect/Cancelled", inspectCancelled},
@@ -144,6 +145,8 @@ func inspectCancelled(t *testing.T, s *fixture) {
 	noSentinel(t, err)
 	_, err = s.instances[0].History(ctx, store.ID{1})
 	noSentinel(t, err)
+	_, err = s.instances[0].Flow(ctx, nil, 1)
+	noSentinel(t, err)
 }
 
 // The last settlements, the newest first: of a realm, by somebody, and no more than the limit.
@@ -234,4 +237,45 @@ func inspectLastAnswered(t *testing.T, s *fixture) {
 	require.Equal(t, "another realm", last(first.Realm[:]))
 	s.Advance(t, retention)
 	require.Empty(t, last(make([]byte, 24)))
+}
+
+// Hour by hour: what came and needs somebody, or needed it, and what was settled. What is at work, or was answered, counts
+// as neither; nor does it when one is given up.
+//
+// CONTRACT S-5, X-7
+func inspectFlow(t *testing.T, s *fixture) {
+	flow := func(within []byte, want ...store.Hour) {
+		t.Helper()
+		for _, st := range s.instances {
+			hours, err := st.Flow(s.ctx, within, len(want))
+			require.NoError(t, err)
+			require.Equal(t, want, hours)
+		}
+	}
+	flow(nil, make([]store.Hour, 3)...)
+	first, second := s.win(t, s.command(store.Park)), s.win(t, s.command(store.Park))
+	half := s.win(t, s.command(store.Resume))
+	s.Advance(t, 70*time.Minute)
+	flow(nil, store.Hour{}, store.Hour{Came: 3}, store.Hour{})
+	c := s.command(store.Park)
+	c.Realm[0]++
+	others := s.win(t, c)
+	s.Advance(t, 2*deadline)
+	s.done(t, "paid")
+	s.win(t, s.command(store.Park))
+	flow(nil, store.Hour{Came: 1}, store.Hour{Came: 3})
+	_, err := s.Store.Settle(s.ctx, notApplied(first))
+	require.NoError(t, err)
+	_, err = s.Store.Settle(s.ctx, applied(others, "paid"))
+	require.NoError(t, err)
+	flow(nil, store.Hour{Came: 1, Settled: 2}, store.Hour{Came: 3})
+	flow(first.Realm[:], store.Hour{Settled: 1}, store.Hour{Came: 3})
+	flow(others.Realm[:], store.Hour{Came: 1, Settled: 1}, store.Hour{})
+	flow(make([]byte, 8), store.Hour{}, store.Hour{})
+	s.complete(t, second, "late")
+	flow(first.Realm[:], store.Hour{Settled: 1}, store.Hour{Came: 2})
+	_, err = s.Store.Intervene(s.ctx, store.Intervention{ID: half.ID, Fence: half.Fence, GiveUp: true, Who: "w", Why: "y"})
+	require.NoError(t, err)
+	s.Advance(t, time.Hour)
+	flow(first.Realm[:], store.Hour{}, store.Hour{Came: 1, Settled: 1}, store.Hour{Came: 2})
 }

@@ -628,6 +628,11 @@ var inspectMutants = []mutant{
 	}},
 	{"tells the newest first", "Inspect/History", func(s *faulty) { s.history.answers(reversed) }},
 	{"looks after a cancelled", "Inspect/Cancelled", func(s *faulty) { s.history.regardless() }},
+	{"counts the flow of every realm", "Inspect/Flow", func(s *faulty) { s.anywhere = "Flow" }},
+	{"counts the flow backwards", "Inspect/Flow", func(s *faulty) { s.flow.answers(reversed) }},
+	{"knows nothing of settlements", "Inspect/Flow", func(s *faulty) {
+		s.flow.answers(each[question](func(h *store.Hour) { h.Settled = 0 }))
+	}},
 }
 
 var importMutants = []mutant{

@@ -223,6 +223,28 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 SELECT answer.* FROM (SELECT intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) FROM public.idempotency_intent i WHERE i.intent = $1::text) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
+-- name: flow
+SELECT answer.* FROM (SELECT f.ago, sum(f.came), sum(f.settled) FROM (
+	SELECT (CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) - r.created_at) / (3600 * 1000000::bigint) AS ago, 1 AS came, 0 AS settled
+	FROM public.idempotency_record r
+	WHERE r.due_at IS NULL AND r.created_at > CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) - $3::bigint * 3600 * 1000000 AND r.realm >= $1::bytea AND r.realm <= $2::bytea
+		AND ((r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))) OR r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
+	UNION ALL
+	SELECT (CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) - CASE WHEN k.came = 1 THEN s.created_at ELSE s.settled_at END) / (3600 * 1000000::bigint), k.came, 1 - k.came
+	FROM (
+		SELECT l.settled_at, (SELECT r.created_at FROM public.idempotency_record r
+			WHERE r.id = l.record_id AND r.realm >= $1::bytea AND r.realm <= $2::bytea LIMIT 1) AS created_at
+		FROM (
+			SELECT h.record_id, h.settled_at, h.after_state FROM public.idempotency_settlement h
+			WHERE h.settled_at > CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) - $3::bigint * 3600 * 1000000 ORDER BY h.settled_at DESC LIMIT 10000
+		) l
+		WHERE l.after_state IN (2, 5)
+	) s CROSS JOIN (SELECT 0 AS came UNION ALL SELECT 1) k
+	WHERE s.created_at IS NOT NULL
+) f
+GROUP BY f.ago) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
 -- name: forgetIntents
 DELETE FROM public.idempotency_intent AS i WHERE i.intent IN (
 	SELECT e.intent FROM public.idempotency_intent e

@@ -163,6 +163,27 @@ FROM main.idempotency_record r WHERE r.id = ?1;
 -- name: findIntent
 SELECT intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, ended_at IS NOT NULL, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 FROM main.idempotency_intent i WHERE i.intent = ?1;
 
+-- name: flow
+SELECT f.ago, sum(f.came), sum(f.settled) FROM (
+	SELECT (CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 - r.created_at) / (3600 * 1000000) AS ago, 1 AS came, 0 AS settled
+	FROM main.idempotency_record r
+	WHERE r.due_at IS NULL AND r.created_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 - ?3 * 3600 * 1000000 AND r.realm >= ?1 AND r.realm <= ?2
+		AND ((r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)) OR r.deadline_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)
+	UNION ALL
+	SELECT (CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 - CASE WHEN k.came = 1 THEN s.created_at ELSE s.settled_at END) / (3600 * 1000000), k.came, 1 - k.came
+	FROM (
+		SELECT l.settled_at, (SELECT r.created_at FROM main.idempotency_record r
+			WHERE r.id = l.record_id AND r.realm >= ?1 AND r.realm <= ?2 LIMIT 1) AS created_at
+		FROM (
+			SELECT h.record_id, h.settled_at, h.after_state FROM main.idempotency_settlement h
+			WHERE h.settled_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 - ?3 * 3600 * 1000000 ORDER BY h.settled_at DESC LIMIT 10000
+		) l
+		WHERE l.after_state IN (2, 5)
+	) s CROSS JOIN (SELECT 0 AS came UNION ALL SELECT 1) k
+	WHERE s.created_at IS NOT NULL
+) f
+GROUP BY f.ago;
+
 -- name: forgetIntents
 DELETE FROM main.idempotency_intent AS i WHERE i.intent IN (
 	SELECT e.intent FROM main.idempotency_intent e

@@ -52,6 +52,30 @@ FROM (
 ) o
 GROUP BY o.half_done, o.method, o.route;
 
+-- name: flow
+-- By the hour, of which 0 is the last one: how many operations whose realm is from $1 to $2 were created in the last $3 hours, and
+-- need somebody or have been settled, and how many were settled. It looks at the last 10,000 settlements, and at their records
+-- by the primary key.
+SELECT f.ago, sum(f.came), sum(f.settled) FROM (
+	SELECT (:now - r.created_at) / (3600 * 1000000::bigint) AS ago, 1 AS came, 0 AS settled
+	FROM :"schema".idempotency_record r
+	WHERE r.due_at IS NULL AND r.created_at > :now - $3::bigint * 3600 * 1000000 AND r.realm >= $1::bytea AND r.realm <= $2::bytea
+		AND ((:unknown) OR r.deadline_at <= :now AND :resumable)
+	UNION ALL
+	SELECT (:now - CASE WHEN k.came = 1 THEN s.created_at ELSE s.settled_at END) / (3600 * 1000000::bigint), k.came, 1 - k.came
+	FROM (
+		SELECT l.settled_at, (SELECT r.created_at FROM :"schema".idempotency_record r
+			WHERE r.id = l.record_id AND r.realm >= $1::bytea AND r.realm <= $2::bytea LIMIT 1) AS created_at
+		FROM (
+			SELECT h.record_id, h.settled_at, h.after_state FROM :"schema".idempotency_settlement h
+			WHERE h.settled_at > :now - $3::bigint * 3600 * 1000000 ORDER BY h.settled_at DESC LIMIT 10000
+		) l
+		WHERE l.after_state IN (2, 5)
+	) s CROSS JOIN (SELECT 0 AS came UNION ALL SELECT 1) k
+	WHERE s.created_at IS NOT NULL
+) f
+GROUP BY f.ago;
+
 -- name: openSteps
 -- Of at most $1 open records whose realm begins with $2: the id and the name of each step that calls a provider, and '' for a
 -- record without any.
