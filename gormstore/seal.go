@@ -323,29 +323,30 @@ func (e *segment) record() (name txn.Statement, row, args []any, err error) {
 			return "", nil, nil, err
 		}
 	}
-	window := []any{txn.Micros(seal.Window.From), txn.Latest(seal.Window)}
-	switch row = []any{&e.now}; {
+	clock := func() []any { return []any{&e.now} }
+	from, to := txn.Micros(seal.Window.From), txn.Latest(seal.Window)
+	switch {
 	case e.isFirst() && seal.Answer != nil:
 		args = append(append(a.recordArgs(), txn.Micros(c.Window.From)), answer...)
 		if a.seen == 0 {
 			return recordAnswer, nil, args, nil
 		}
-		return recordOver, row, append(args, a.seen), nil
+		return recordOver, clock(), append(args, a.seen), nil
 	case e.isFirst():
-		args = append(append(a.recordArgs(), c.Lease.Microseconds(), c.Deadline.Microseconds()), window...)
+		args = append(a.recordArgs(), c.Lease.Microseconds(), c.Deadline.Microseconds(), from, to)
 		if a.seen == 0 {
-			return recordRunning, row, args, nil
+			return recordRunning, clock(), args, nil
 		}
-		return runOver, row, append(args, a.seen), nil
+		return runOver, clock(), append(args, a.seen), nil
 	case seal.Answer != nil:
-		return sealAnswer, row, append(ownedBy(a.ticket()), answer...), nil
+		return sealAnswer, clock(), append(ownedBy(a.ticket()), answer...), nil
 	}
 	state := store.Running
 	if e.seal.Alone && e.seal.Start == nil { // results of calls, which whoever settles the operation has to know
 		state = store.Unknown
 	}
-	args = append(append(ownedBy(a.ticket()), c.Lease.Microseconds()), window...)
-	return sealRunning, row, append(args, int64(state)), nil
+	args = append(ownedBy(a.ticket()), c.Lease.Microseconds(), from, to, int64(state))
+	return sealRunning, clock(), args, nil
 }
 
 // recordArgs are $1 to $12 of recordAnswer, recordOver, recordRunning, runOver and loseAnswer.
