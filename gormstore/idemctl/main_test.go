@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core/store"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -113,6 +115,7 @@ func TestOutput(t *testing.T) {
 	})
 	for name, args := range map[string][]string{
 		"list": {"list"}, "list-json": {"list", "-o", "json"}, "show": {"show", id}, "show-json": {"show", id, "-o", "json"},
+		"derive": {"derive", id, "refund"}, "derive-json": {"derive", id, "refund", "--inside", "pay", "-o", "json"},
 		"show-answer": {"show", id, "--answer"}, "find": {"find"}, "help": {"--help"}, "help-settle": {"settle", "--help"},
 	} {
 		r := s.requires(0, "ch_7", args...)
@@ -129,6 +132,21 @@ func TestOutput(t *testing.T) {
 		}
 		require.Equal(t, name == "show-answer", strings.Contains(r.out, "4242"), name)
 	}
+}
+
+// The key of a call is the one that the handler sends.
+//
+// CONTRACT X-3
+func TestDerive(t *testing.T) {
+	of, err := store.ParseID(id)
+	require.NoError(t, err)
+	s := &shell{t: t}
+	r := s.requires(0, "", "derive", id, "refund")
+	for _, key := range []store.DerivedKey{of.DeriveStep("refund"), of.DeriveCall("refund")} {
+		require.Contains(t, r.out, key.UUID())
+		require.Contains(t, r.out, key.String())
+	}
+	require.Contains(t, s.requires(0, "", "derive", id, "refund", "--inside", "pay").out, of.DeriveStep("refund").DeriveCall("pay").UUID())
 }
 
 // Each command has an example, and the help says what the exit codes mean.
@@ -161,6 +179,8 @@ func TestBadInput(t *testing.T) {
 		{"", []string{"list", "--after", "9f2c"}, "--after:"},
 		{"", []string{"show", "../keys"}, "ID:"},
 		{"", []string{"show"}, "accepts 1 arg"},
+		{"", []string{"derive", id, " "}, "NAME:"},
+		{"", []string{"derive", "9f2c", "refund"}, "ID:"},
 		{"", settle("--outcome", "applied", "--reason", "r"), "--fence:"},
 		{"", settle("--outcome", "applied", "--fence", "1", "--reason", " "), "--reason:"},
 		{"", settle("--fence", "1", "--reason", "r"), "--outcome:"},

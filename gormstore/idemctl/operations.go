@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"slices"
@@ -141,6 +142,44 @@ func idOf(field, text string) (string, error) {
 		return "", fail(misused, "%s: want the 64 hexadecimal digits of an operation's id; idemctl find takes the first 8", field)
 	}
 	return id.String(), nil
+}
+
+func (c *tool) deriveCommand() *cobra.Command {
+	var inside string
+	command := &cobra.Command{
+		Use:   "derive ID NAME",
+		Short: "Compute the key by which a provider knows a call",
+		Long: "Compute the key by which a provider knows a call of an operation. Nobody is asked. NAME is that of core.Call, or of\n" +
+			"core.DeriveCall, as the code has it: a name that is spelled otherwise has another key. The provider has the\n" +
+			"form that the handler sends.",
+		Example: "  idemctl derive 9f2c... refund\n  idemctl derive 9f2c... refund --inside pay",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			text, err := idOf("ID", args[0])
+			if err != nil {
+				return err
+			}
+			id, err := store.ParseID(text)
+			if err != nil || strings.TrimSpace(args[1]) == "" {
+				return fail(misused, "NAME: want the name of a call, as the code has it")
+			}
+			keys := map[string]store.DerivedKey{"core.Call": id.DeriveStep(args[1]), "core.DeriveCall": id.DeriveCall(args[1])}
+			if inside != "" {
+				keys = map[string]store.DerivedKey{"inside core.Call": id.DeriveStep(args[1]).DeriveCall(inside)}
+			}
+			var rows []object
+			for _, of := range slices.Sorted(maps.Keys(keys)) {
+				rows = append(rows, object{quoted("of", of), quoted("uuid", keys[of].UUID()), quoted("key", keys[of].String())})
+			}
+			if c.output == "json" {
+				return c.printJSON(rows)
+			}
+			c.table(rows, "of", "uuid", "key")
+			return nil
+		},
+	}
+	command.Flags().StringVar(&inside, "inside", "", "a call of core/idemclient by this name, inside the step NAME")
+	return command
 }
 
 // decision is what a command says about one operation.

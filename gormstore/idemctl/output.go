@@ -36,6 +36,8 @@ type member struct {
 	value json.RawMessage
 }
 
+func quoted(name, text string) member { return member{name, json.RawMessage(strconv.Quote(text))} }
+
 // object is a JSON object in its order.
 type object []member
 
