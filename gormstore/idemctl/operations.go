@@ -149,9 +149,9 @@ func (c *tool) deriveCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "derive ID NAME",
 		Short: "Compute the key by which a provider knows a call",
-		Long: "Compute the key by which a provider knows a call of an operation. Nobody is asked. NAME is that of core.Call, or\n" +
-			"of core.DeriveCall, as the code has it: a name that is spelled otherwise has another key. The provider has the\n" +
-			"form that the handler sends.",
+		Long: "Compute the key by which a provider knows a call of an operation. Nobody is asked. NAME is that of core.Call,\n" +
+			"or of core.DeriveCall, as the code has it: a name that is spelled otherwise has another key. The provider has\n" +
+			"the form that the handler sends.",
 		Example: "  idemctl derive 9f2c... refund\n  idemctl derive 9f2c... refund --inside pay",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
