@@ -58,7 +58,7 @@ var trials = []trial{
 	{name: "400 ms slower, cold pool", pool: 32, link: 400 * time.Millisecond, cold: true, rate: 3, patience: 5 * time.Second},
 	{name: "50 ms slower, full pool", pool: 32, link: 50 * time.Millisecond, clients: 64},
 	{name: "records locked", pool: 8, rate: 100, locked: true},
-	{name: "silent connections", pool: 8, rate: 50, silent: true},
+	{name: "silent connections", pool: 8, rate: 50, silent: true, policy: core.Policy{Deadline: 10 * time.Second}},
 	{name: "256 neighbours", pool: 8, rate: 15, neighbours: 256, ways: calling, call: 5 * time.Second, policy: shortLease},
 	{name: "1,000 neighbours", pool: 8, rate: 15, neighbours: 1000, ways: calling, call: 5 * time.Second, policy: shortLease},
 }
