@@ -152,9 +152,7 @@ func (m *Module) claim(ctx *lazyContext, c *store.Claim) (tx store.Attempt, clai
 	var left bool // something may be left of a claim whose handler will not run
 	if c.Recovery == Park {
 		claimed, err = m.cfg.Store.Claim(ctx, *c)
-		nothing := errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrCrowded) || errors.Is(err, store.ErrUnfit) ||
-			errors.Is(err, ErrClock)
-		left = err != nil && !nothing
+		left = err != nil && !store.LeavesNothing(err)
 	} else {
 		tx, claimed, err = m.cfg.Store.(store.Attempts).Begin(ctx, *c) // New has refused any other store
 		left = err != nil && claimed.Record.Owner == c.Owner
@@ -181,13 +179,9 @@ func (m *Module) claim(ctx *lazyContext, c *store.Claim) (tx store.Attempt, clai
 // only one goroutine does so, however many claims the store has failed.
 func (m *Module) giveBack(lost store.Ticket) {
 	m.orphans.add(lost)
-	if !m.releasing.CompareAndSwap(false, true) {
-		return // one that is added just now may be left to Run
+	if m.orphans.begin() {
+		go func() { _ = calm(func() error { m.releaseAll(context.Background()); return nil }) }() // of the store
 	}
-	go func() {
-		defer m.releasing.Store(false)
-		_ = calm(func() error { m.releaseOrphans(context.Background()); return nil }) // of the store
-	}()
 }
 
 func (m *Module) unavailable(err error) *Problem {

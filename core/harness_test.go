@@ -405,6 +405,10 @@ func (s *faultStore) End(ctx context.Context, t store.Ticket, e store.Ending) er
 	return s.end(ctx, call, func() error { return s.Operations.End(ctx, t, e) })
 }
 
+func (s *faultStore) Release(ctx context.Context, lost []store.Ticket) error {
+	return s.end(ctx, "release", func() error { return s.Operations.Release(ctx, lost) })
+}
+
 func (s *faultStore) Sweep(ctx context.Context, limit int, window store.Window) (store.Swept, error) {
 	if err := s.before(ctx, "sweep"); err != nil {
 		return store.Swept{}, err

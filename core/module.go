@@ -118,7 +118,6 @@ type Module struct {
 	timedFor   time.Duration
 	service    []byte // Scoping.service, hashed once
 	orphans    orphans
-	releasing  atomic.Bool // an orphan is being released outside of Run
 	outage     outage
 	readiness  readiness
 	inUse      contextsInUse

@@ -133,6 +133,7 @@ func (m *Module) failed(ctx context.Context, err error) {
 type orphans struct {
 	mu      sync.Mutex
 	tickets []store.Ticket
+	busy    bool // they are being released
 }
 
 const maxOrphans = 1024
@@ -140,34 +141,85 @@ const maxOrphans = 1024
 func (o *orphans) add(t store.Ticket) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.tickets) < maxOrphans {
-		o.tickets = append(o.tickets, t)
-	}
+	o.keep(t)
 }
 
-func (o *orphans) take() []store.Ticket {
+// keep adds tickets up to the cap; o.mu is held.
+func (o *orphans) keep(all ...store.Ticket) {
+	o.tickets = append(o.tickets, all[:min(len(all), maxOrphans-len(o.tickets))]...)
+}
+
+// begin reports whether the caller is to release what is there: there is something, and nobody does so.
+func (o *orphans) begin() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	taken := o.tickets
-	o.tickets = nil
+	if o.busy || len(o.tickets) == 0 {
+		return false
+	}
+	o.busy = true
+	return true
+}
+
+// next returns what has come since. If it is nothing, the caller has ended: what comes now finds nobody who releases.
+func (o *orphans) next() (taken []store.Ticket) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	taken, o.tickets = o.tickets, nil
+	o.busy = len(taken) > 0
 	return taken
 }
 
-// releaseOrphans frees the keys of claims that landed although their handlers never ran (F-1). What cannot be released now
-// is kept for the next time.
+// end keeps what the caller could not release.
+func (o *orphans) end(left []store.Ticket) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.busy = false
+	o.keep(left...)
+}
+
+// releaseOrphans frees the keys of claims that landed although their handlers never ran (F-1), unless that is under way.
 func (m *Module) releaseOrphans(ctx context.Context) {
-	tickets := m.orphans.take()
-	for i, t := range tickets {
-		releaseCtx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
-		err := m.cfg.Store.End(releaseCtx, t, store.Ending{State: store.Free})
-		cancel()
-		if err != nil && !errors.Is(err, ErrStale) {
-			for _, left := range tickets[i:] { // the store does not answer: try the others next time, too
-				m.orphans.add(left)
-			}
+	if m.orphans.begin() {
+		m.releaseAll(ctx)
+	}
+}
+
+// releaseAll releases until nothing is left. What cannot be released now is kept for the next time.
+func (m *Module) releaseAll(ctx context.Context) {
+	tickets := m.orphans.next()
+	defer func() { // also where the store panics
+		if len(tickets) > 0 {
+			m.orphans.end(tickets)
+		}
+	}()
+	for ; len(tickets) > 0; tickets = m.orphans.next() {
+		if tickets = m.release(ctx, tickets); len(tickets) > 0 {
 			return
 		}
 	}
+}
+
+// releaseAtOnce is how many tickets one call of the store releases.
+const releaseAtOnce = 100
+
+// release returns the tickets that it could not release. If the store does not release several at once, one of them may be
+// held there: it tries them one by one then, until one fails.
+func (m *Module) release(ctx context.Context, tickets []store.Ticket) (left []store.Ticket) {
+	for most := releaseAtOnce; len(tickets) > 0; {
+		n := min(len(tickets), most)
+		releaseCtx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
+		err := m.cfg.Store.Release(releaseCtx, tickets[:n])
+		cancel()
+		switch {
+		case err == nil || errors.Is(err, ErrStale):
+			tickets = tickets[n:]
+		case n > 1:
+			most = 1
+		default: // the next time, the others come before it
+			return append(tickets[1:len(tickets):len(tickets)], tickets[0])
+		}
+	}
+	return nil
 }
 
 // Reconciler finds out what happened to an unknown operation, for instance by asking the provider for the derived key. It

@@ -270,16 +270,16 @@ func TestOrphans(t *testing.T) {
 		requireProblem(t, a.post("k-0", `{}`), http.StatusConflict, core.CodeInFlight)
 		var released list[bool]
 		store.on("release", func(context.Context) error {
-			if released.add(true); len(released.all()) == 2 {
+			if released.add(true); len(released.all()) <= 2 {
 				return errAway
 			}
 			return nil
 		})
 		stop := a.start()
-		require.Len(t, released.all(), 2, "the store is away: no use in asking for the third")
+		require.Len(t, released.all(), 2, "all, and one alone: the store is away, and there is no use in asking for the next")
 		time.Sleep(2 * time.Minute)
 		stop()
-		require.Len(t, released.all(), 4, "both that were left")
+		require.Len(t, released.all(), 3, "all at once")
 		for i := range 3 {
 			require.Equal(t, "created", a.post("k-"+strconv.Itoa(i), `{}`).Header().Get("Idempotency-Result"))
 		}
@@ -300,6 +300,96 @@ func TestOrphans(t *testing.T) {
 		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"), "the answer stays")
 		require.Equal(t, "created", a.post("k-2", `{}`).Header().Get("Idempotency-Result"), "the next one is released")
 		require.Len(t, a.of(core.EventFailed), 1, "of the claims in this second; and that is as it should be")
+	})
+}
+
+// releases is a store that notes which tickets are released together. It holds what is held, and lets nobody wait for it.
+type releases struct {
+	store.Operations
+	claim func(error) error // what a claim's owner is told
+	held  core.ID
+	calls list[[]store.Ticket]
+	first func() // called in the first release
+}
+
+func (s *releases) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	claimed, err := s.Operations.Claim(ctx, c)
+	if s.claim != nil {
+		err = s.claim(err)
+	}
+	return claimed, err
+}
+
+func (s *releases) Release(ctx context.Context, lost []store.Ticket) error {
+	s.calls.add(lost)
+	if first := s.first; first != nil {
+		s.first = nil
+		first()
+	}
+	if slices.ContainsFunc(lost, func(t store.Ticket) bool { return t.ID == s.held }) {
+		return errAway
+	}
+	return s.Operations.Release(ctx, lost)
+}
+
+// What a flood of failed claims leaves behind is released a hundred at a time, and behind the answers. No key waits for
+// another one, nor for Run.
+//
+// CONTRACT F-1
+func TestReleasesOfMany(t *testing.T) {
+	lostClaims := func(t *testing.T, s *releases) *app {
+		s.Operations, s.claim = memstore.New(), func(error) error { return errAway }
+		return newApp(t, core.Config{Store: s, SweepEvery: time.Hour}, created)
+	}
+	requireRun := func(t *testing.T, a *app, s *releases, key string) {
+		t.Helper()
+		s.claim = nil
+		require.Equal(t, "created", a.post(key, `{}`).Header().Get("Idempotency-Result"), key)
+	}
+	inBubble(t, "a hundred at once", func(t *testing.T) {
+		s := &releases{}
+		a := lostClaims(t, s)
+		s.first = func() { a.postMany("k", 250) } // they fail while the first one is released
+		a.post("k", `{}`)
+		synctest.Wait()
+		var sizes []int
+		for _, call := range s.calls.all() {
+			sizes = append(sizes, len(call))
+		}
+		require.Equal(t, []int{1, 100, 100, 50}, sizes)
+		requireRun(t, a, s, "k")
+		requireRun(t, a, s, "k-0")
+		requireRun(t, a, s, "k-249")
+	})
+	inBubble(t, "one that is held", func(t *testing.T) {
+		s := &releases{held: core.Scoping{}.RecordID(alice, "k-1")}
+		a := lostClaims(t, s)
+		s.first = func() { a.postMany("k", 5) }
+		a.post("k", `{}`)
+		synctest.Wait()
+		a.start()()
+		for _, key := range []string{"k", "k-0", "k-2", "k-3", "k-4"} {
+			requireRun(t, a, s, key)
+		}
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeInFlight)
+		s.held = core.ID{}
+		a.start()()
+		requireRun(t, a, s, "k-1")
+	})
+	inBubble(t, "nothing was sent", func(t *testing.T) {
+		for _, nothing := range []error{store.ErrNotSent, store.ErrCrowded, store.ErrFull, store.ErrUnfit, core.ErrClock} {
+			s := &releases{}
+			a := lostClaims(t, s)
+			s.claim = func(error) error { return fmt.Errorf("%w: no connection", nothing) }
+			requireProblem(t, a.post("k", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+			a.start()()
+			require.Empty(t, s.calls.all(), nothing)
+
+			s.claim = func(error) error { return fmt.Errorf("%w: %w", store.ErrUnconfirmed, nothing) }
+			a.post("k-1", `{}`)
+			synctest.Wait()
+			require.Len(t, s.calls.all(), 1, "it was sent, and nobody knows whether the standby has it")
+		}
 	})
 }
 

@@ -58,7 +58,7 @@ func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.
 		claimed, err = s.resume(ctx, c, claimed.Record)
 		switch {
 		case errors.Is(err, txn.ErrRace): // it was taken, settled or dropped in between
-		case errors.Is(err, store.ErrCrowded): // nothing was sent
+		case store.LeavesNothing(err):
 			return nil, store.Claimed{}, err
 		case err != nil:
 			claimed.Record.Owner = c.Owner // it may have been taken over

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -152,7 +153,9 @@ func (s *Store) claimed(ctx context.Context, q txn.Querier, c store.Claim, row *
 	}
 	rec, err := s.thereIs(ctx, &row.scan, now)
 	if err == nil && ours(rec, c) { // the first sending may not have waited for the standby
-		err = s.db.Confirm(ctx, row.scan.Started.Int64)
+		if err = s.db.Confirm(ctx, row.scan.Started.Int64); err != nil {
+			err = fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
+		}
 		return store.Claimed{Won: err == nil, Record: rec}, err
 	}
 	if err != nil || !takeable(rec, c) {
@@ -171,7 +174,7 @@ func (s *Store) claimed(ctx context.Context, q txn.Querier, c store.Claim, row *
 // won is the outcome of a claim that has won: not before the standby has it, because the handler may call a provider.
 func (s *Store) won(ctx context.Context, rec store.Record, by txn.Server) (store.Claimed, error) {
 	if err := s.db.ConfirmWritten(ctx, by); err != nil {
-		return store.Claimed{}, err
+		return store.Claimed{}, fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
 	}
 	return store.Claimed{Won: true, Record: rec}, nil
 }

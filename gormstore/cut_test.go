@@ -270,7 +270,7 @@ func TestTakeoverIsReleasedTwice(t *testing.T) {
 	var takesOver atomic.Bool
 	running, stop := context.WithCancel(within(t, 30*time.Second))
 	takeover, executed := []byte("r.attempts + 1"), []byte("SELECT 1\x00")
-	releases := []byte("lease_until = c.now, purge_at")
+	releases := []byte("greatest(r.attempts - 1, 1)")
 	cut.begins(func(toServer bool, chunk []byte) (pass int, ends bool) {
 		pass = len(chunk)
 		switch at := stage.Load(); {
@@ -319,7 +319,7 @@ func TestParkIsCutAtAnyByte(t *testing.T) {
 			claimed, err := cut.store.Claim(ctx, c)
 			if err != nil {
 				owner := store.Ticket{ID: c.ID, Owner: c.Owner}
-				untilItWorks(func() error { return cut.store.End(ctx, owner, store.Ending{State: store.Free}) })
+				untilItWorks(func() error { return cut.store.Release(ctx, []store.Ticket{owner}) })
 				return false
 			}
 			if claimed.Won {

@@ -92,14 +92,14 @@ func TestReleaseComesBeforeItsTakeover(t *testing.T) {
 				lost := c
 				lost.Owner = store.Owner{2}
 				for range times {
-					require.NoError(t, st.End(t.Context(), store.Ticket{ID: lost.ID, Owner: lost.Owner}, store.Ending{State: store.Free}))
+					require.NoError(t, st.Release(t.Context(), []store.Ticket{{ID: lost.ID, Owner: lost.Owner}}))
 				}
 				claimed, err := takenOver(t.Context(), st, lost, seen)
 				if times == 0 { // it comes first
 					require.NoError(t, err)
 					require.True(t, claimed.Won)
 					for range 2 {
-						require.NoError(t, st.End(t.Context(), store.Ticket{ID: lost.ID, Owner: lost.Owner}, store.Ending{State: store.Free}))
+						require.NoError(t, st.Release(t.Context(), []store.Ticket{{ID: lost.ID, Owner: lost.Owner}}))
 					}
 				} else {
 					require.False(t, claimed.Won)

@@ -71,14 +71,14 @@ func (s *Store) Renew(ctx context.Context, t store.Ticket, lease time.Duration) 
 	return s.owned(ctx, t, func(store.Record) bool { return false }, renew, lease.Microseconds())
 }
 
-// End implements [store.Store]. If the connection of a release is broken, it goes over another one: the claim that it takes
-// back may have broken it.
+// End implements [store.Store]. If the connection of a release is broken, it goes over another one.
 func (s *Store) End(ctx context.Context, t store.Ticket, e store.Ending) error {
 	switch e.State {
 	case store.Completed:
 		return s.complete(ctx, t, e.Answer)
 	case store.Free:
-		return txn.OverAnother(ctx, func() error { return s.release(ctx, t) })
+		freed := func(r store.Record) bool { return r.ID != t.ID || r.Ticket == t && r.Stored == store.Free }
+		return txn.OverAnother(ctx, func() error { return s.owned(ctx, t, freed, release, keepFree.Microseconds()) })
 	}
 	return s.owned(ctx, t, func(store.Record) bool { return false }, park)
 }
@@ -95,56 +95,9 @@ func (s *Store) complete(ctx context.Context, t store.Ticket, c store.Completion
 	return s.answers.Run(ctx, t, s.db.StallOf(0, t.ID), send)
 }
 
-// keepFree is how long the row of a free key stays, so that the next attempt gets a higher fence.
-const keepFree = store.DefaultRetention
-
-func (s *Store) release(ctx context.Context, t store.Ticket) error {
-	if t.Fence != 0 {
-		freed := func(r store.Record) bool { return r.ID != t.ID || r.Ticket == t && r.Stored == store.Free }
-		return s.owned(ctx, t, freed, release, keepFree.Microseconds())
-	}
-	// The claim may still be running in the server, although its owner got an error. Then it holds the record's lock.
-	return s.db.InTx(ctx, func(q txn.Querier) error {
-		if _, err := s.db.Exec(ctx, q, waitLock, txn.LockKey(t.ID)); err != nil {
-			return err
-		}
-		for range txn.MaxTries {
-			if done, err := s.releaseClaim(ctx, q, t); done || err != nil {
-				return err
-			}
-		}
-		return txn.ErrRace
-	})
-}
-
-// releaseClaim is release where the claim may have done nothing yet. not done: it was quicker.
-func (s *Store) releaseClaim(ctx context.Context, q txn.Querier, t store.Ticket) (done bool, err error) {
-	nobody := make([]byte, len(t.Owner))
-	n, err := s.db.Exec(ctx, q, releaseOwner, t.ID[:], t.Owner[:], keepFree.Microseconds(), nobody)
-	if err != nil || n == 1 {
-		return true, err
-	}
-	rec, err := s.find(ctx, q, t.ID)
-	switch {
-	case err == nil && rec.Owner == t.Owner && rec.Stored == store.Free:
-		return true, nil
-	case err == nil && rec.Owner == t.Owner && rec.Stored == store.Running: // it has come in between
-		return false, nil
-	case errors.Is(err, store.ErrNotFound), err == nil && rec.State() == store.Free:
-		n, err = s.keepOut(ctx, q, store.Ticket{ID: t.ID, Owner: t.Owner, Fence: 1}, nil)
-		return n == 1, err
-	case err == nil && rec.Stored == store.Running && rec.Recovery == store.Resume && rec.LeaseExpired():
-		// Its takeover may still be on its way; or this is sent again.
-		_, err = s.db.Exec(ctx, q, outrun, t.ID[:], rec.Fence)
-		return true, err
-	case err == nil:
-		return true, store.ErrStale
-	}
-	return true, err
-}
-
 // keepOut keeps out a message of t that may still be under way: see the statement.
-func (s *Store) keepOut(ctx context.Context, q txn.Querier, t store.Ticket, seen any) (n int64, err error) {
-	return s.db.Exec(ctx, q, keepOut, t.ID[:], t.Owner[:], keepFree.Microseconds(), make([]byte, len(store.Scope{})),
+func (s *Store) keepOut(ctx context.Context, q txn.Querier, t store.Ticket, seen int64) error {
+	_, err := s.db.Exec(ctx, q, keepOut, t.ID[:], t.Owner[:], keepFree.Microseconds(), make([]byte, len(store.Scope{})),
 		make([]byte, len(store.Realm{})), seen, t.Fence)
+	return err
 }

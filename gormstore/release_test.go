@@ -136,7 +136,7 @@ func TestReleaseOverAnotherConnection(t *testing.T) {
 	}
 	for _, c := range lost {
 		ctx, cancel := context.WithTimeout(t.Context(), store.DefaultClaimTimeout)
-		require.NoError(t, st.End(ctx, store.Ticket{ID: c.ID, Owner: c.Owner}, store.Ending{State: store.Free}))
+		require.NoError(t, st.Release(ctx, []store.Ticket{{ID: c.ID, Owner: c.Owner}}))
 		cancel()
 		requireFree(t, st, c)
 	}

@@ -55,7 +55,7 @@ func (e *segment) Committed(ctx context.Context, q txn.Querier) (bool, error) {
 	s, t, seal := e.store, e.ticket(), e.seal
 	var err error
 	if e.isFirst() {
-		_, err = s.keepOut(ctx, q, t, e.seen)
+		err = s.keepOut(ctx, q, t, e.seen)
 	} else {
 		_, err = s.db.Exec(ctx, q, lockRecord, t.ID[:])
 	}

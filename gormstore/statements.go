@@ -14,7 +14,7 @@ const (
 	lookFirst    txn.Statement = "lookFirst"
 	lookAnswer   txn.Statement = "lookAnswer"
 	held         txn.Statement = "held"
-	waitLock     txn.Statement = "waitLock"
+	waitLocks    txn.Statement = "waitLocks"
 	importRecord txn.Statement = "importRecord"
 
 	// attempts.sql
@@ -30,10 +30,14 @@ const (
 	loseAnswer    txn.Statement = "loseAnswer"
 	park          txn.Statement = "park"
 	release       txn.Statement = "release"
-	releaseOwner  txn.Statement = "releaseOwner"
 	keepOut       txn.Statement = "keepOut"
 	outrun        txn.Statement = "outrun"
 	lockRecord    txn.Statement = "lockRecord"
+
+	// releases.sql
+	releaseOwners txn.Statement = "releaseOwners"
+	lostRecords   txn.Statement = "lostRecords"
+	keepOutLate   txn.Statement = "keepOutLate"
 
 	// operations.sql
 	find             txn.Statement = "find"

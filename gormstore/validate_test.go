@@ -183,7 +183,7 @@ func TestLeastRights(t *testing.T) {
 			require.NoError(t, st.Refer(t.Context(), parked.Record.ID, store.Realm{}, store.Ref{Name: "charge", Value: "ch_1"}))
 			require.NoError(t, st.End(t.Context(), parked.Record.Ticket, store.Ending{State: store.Completed, Answer: paid()}))
 			given := command(store.Park)
-			require.NoError(t, st.End(t.Context(), store.Ticket{ID: given.ID, Owner: given.Owner}, store.Ending{State: store.Free}))
+			require.NoError(t, st.Release(t.Context(), []store.Ticket{{ID: given.ID, Owner: given.Owner}}))
 			short := command(store.Park)
 			short.Lease, short.Deadline = time.Microsecond, time.Microsecond
 			unknown := try(st.Claim(t.Context(), short)).ok(t)

@@ -54,6 +54,10 @@ func (s *gated) End(ctx context.Context, t store.Ticket, e store.Ending) error {
 	return s.gates.do("End "+e.State.String(), func() error { return s.under.End(ctx, t, e) })
 }
 
+func (s *gated) Release(ctx context.Context, lost []store.Ticket) error {
+	return s.gates.do("Release", func() error { return s.under.Release(ctx, lost) })
+}
+
 func (s *gated) Find(ctx context.Context, id store.ID, v store.Viewer) (store.Record, error) {
 	return call(s.gates, "Find", func() (store.Record, error) { return s.under.Find(ctx, id, v) })
 }

@@ -1,7 +1,9 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/auth19/idem/core/store"
@@ -59,7 +61,19 @@ func (s *Store) record(e *entry, c store.Completion, now time.Time) error {
 	return store.ErrStale
 }
 
-// release frees the key of an attempt, or takes its claim back.
+// Release implements [store.Store].
+func (s *Store) Release(ctx context.Context, lost []store.Ticket) (err error) {
+	for _, t := range lost {
+		released := s.release(ctx, store.Ticket{ID: t.ID, Owner: t.Owner})
+		if released != nil && !errors.Is(released, store.ErrStale) {
+			return released
+		}
+		err = cmp.Or(err, released)
+	}
+	return err
+}
+
+// release frees the key of an attempt; without a fence, it takes its claim back.
 func (s *Store) release(ctx context.Context, t store.Ticket) error {
 	if err := alive(ctx); err != nil {
 		return err
@@ -71,6 +85,8 @@ func (s *Store) release(ctx context.Context, t store.Ticket) error {
 	switch {
 	case e == nil:
 		return nil
+	case t.Fence == 0 && e.Owner != t.Owner && (e.state(now) == store.Free || e.isIdle(now)):
+		return nil // it has not won, and no claim comes late
 	case e.Owner != t.Owner || t.Fence != 0 && t.Fence != e.Fence:
 		return store.ErrStale
 	case e.Stored == store.Free: // again

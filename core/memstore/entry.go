@@ -37,6 +37,11 @@ func (e *entry) read(now time.Time) store.Record {
 	return r
 }
 
+// isIdle reports that the row is a Resume operation that nobody runs.
+func (e *entry) isIdle(now time.Time) bool {
+	return e.Stored == store.Running && e.Recovery == store.Resume && !now.Before(e.LeaseUntil)
+}
+
 // state is the state of the row at now.
 func (e *entry) state(now time.Time) store.State {
 	e.Now = now

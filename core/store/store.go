@@ -39,6 +39,9 @@ var (
 	// ErrCrowded: the claim waited for its turn until its context ended. It was not sent to the database, and there is
 	// nothing to release (F-1).
 	ErrCrowded = errors.New("idem: the store has more to do than it can")
+	// ErrNotSent: there was no connection to the database, or none in time. The claim was not sent, and there is nothing to
+	// release (F-1).
+	ErrNotSent = errors.New("idem: the store got no connection to its database")
 	// ErrUnfit: before its first claim the store has found that its database does not do what it needs, or it could not find
 	// out yet. The claim was not sent, and there is nothing to release (F-8).
 	ErrUnfit = errors.New("idem: the store's database does not do what the store needs")
@@ -47,6 +50,17 @@ var (
 	// ErrNoWrites: the server takes no writes. It is a standby, or read-only.
 	ErrNoWrites = errors.New("idem: the store's server takes no writes")
 )
+
+// LeavesNothing reports that a claim that has failed with err was not sent, or has changed nothing: there is nothing to
+// release (F-1).
+func LeavesNothing(err error) bool {
+	for _, nothing := range []error{ErrFull, ErrCrowded, ErrNotSent, ErrUnfit, ErrClock} {
+		if errors.Is(err, nothing) {
+			return !errors.Is(err, ErrUnconfirmed)
+		}
+	}
+	return false
+}
 
 // Claim asks for the right to run one attempt of a command.
 type Claim struct {
@@ -114,8 +128,8 @@ type Store interface {
 	// clock and floor at the moment of the claim, or the record is Spent. A claim that continues a Resume operation is not
 	// judged (T-6).
 	//
-	// Claim commits the record at once, whatever its recovery. After any error other than ErrFull, ErrCrowded, ErrUnfit and
-	// ErrClock, the claim may have been stored nevertheless: the caller calls End with fence 0 and Free.
+	// Claim commits the record at once, whatever its recovery. After an error that is not one of [LeavesNothing], the claim may
+	// have been stored nevertheless, or come later: the caller calls Release.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 
 	// Renew sets the end of the lease to now plus lease, but not later than the attempt's deadline, and not earlier than it
@@ -132,12 +146,17 @@ type Store interface {
 	//
 	// All three work after the lease has expired. t owns the record that has its owner and fence; a takeover and a settlement
 	// raise the fence.
-	//
-	// With t.Fence 0, and only with Free, End takes back a claim whose outcome its owner does not know (F-1): it compares the
-	// owner alone, and waits for a claim that is still running in the store, as long as ctx allows. It does not free a Resume
-	// record with a fence above 1, because steps of an earlier attempt may have finished: it ends the lease, so that the next
-	// repeat continues, and the attempt that is taken back does not count.
 	End(ctx context.Context, t Ticket, e Ending) error
+
+	// Release takes back claims whose outcome their owner does not know (F-1): the keys of those that have won are free, and
+	// none that comes later wins. It looks at ID and Owner of the tickets, and waits for claims that are still running in the
+	// store, as long as ctx allows. It does not free a Resume record with a fence above 1, because steps of an earlier attempt
+	// may have finished: it ends the lease, so that the next repeat continues, and the attempt that is taken back does not
+	// count. The same again changes nothing.
+	//
+	// ErrStale if another attempt has the record of one of them, or it has been answered: it stays, and the others are taken back.
+	// After any other error it is not known which are, and the caller may send them again.
+	Release(ctx context.Context, lost []Ticket) error
 
 	// Find reads a record for a viewer. ErrNotFound if there is none. A record whose state is Free may be found until a sweep
 	// drops it. Of one that v does not see, headers and body are neither read nor returned, and it takes as many statements as

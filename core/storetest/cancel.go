@@ -37,7 +37,7 @@ func cancelledNothingHappens(t *testing.T, s *fixture) {
 	got, err := s.Store.Claim(over, c)
 	noSentinel(t, err)
 	require.False(t, got.Won)
-	require.NoError(t, s.Store.End(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}, asFree))
+	require.NoError(t, s.Store.Release(s.ctx, []store.Ticket{{ID: c.ID, Owner: c.Owner}}))
 
 	won := s.win(t, repeat(c))
 	noSentinel(t, s.Store.End(over, won.Ticket, answered(kept(answerOf("cancelled")))))

@@ -1,6 +1,7 @@
 package storetest_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -96,6 +97,9 @@ func newFaulty(s *reference) *faulty {
 		return s.End(ctx, t, store.Ending{State: store.Unknown})
 	})
 	f.release = silent(func(ctx context.Context, t store.Ticket) error {
+		if t.Fence == 0 {
+			return s.Release(ctx, []store.Ticket{t})
+		}
 		return s.End(ctx, t, store.Ending{State: store.Free})
 	})
 	f.find = func(ctx context.Context, id store.ID) (store.Record, error) {
@@ -151,6 +155,13 @@ func (f *faulty) End(ctx context.Context, t store.Ticket, e store.Ending) error 
 		return onlyErr(f.release(ctx, t))
 	}
 	return onlyErr(f.park(ctx, t))
+}
+
+func (f *faulty) Release(ctx context.Context, lost []store.Ticket) (err error) {
+	for _, t := range lost {
+		err = cmp.Or(onlyErr(f.release(ctx, store.Ticket{ID: t.ID, Owner: t.Owner})), err)
+	}
+	return err
 }
 
 func (f *faulty) Find(ctx context.Context, id store.ID, v store.Viewer) (store.Record, error) {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,6 +14,7 @@ import (
 var releaseChecks = []check{
 	{"Release/Frees", releaseFrees},
 	{"Release/ByOwnerAlone", releaseByOwnerAlone},
+	{"Release/Several", releaseSeveral},
 	{"Release/OfAnother", releaseOfAnother},
 	{"Release/Late", releaseLate},
 	{"Release/NotRunning", releaseNotRunning},
@@ -49,8 +51,8 @@ func releaseByOwnerAlone(t *testing.T, s *fixture) {
 	for _, r := range []store.Recovery{store.Park, store.Resume} {
 		c := s.command(r)
 		s.win(t, c)
-		require.NoError(t, s.Store.End(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}, asFree))
-		require.NoError(t, s.Store.End(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}, asFree), "again")
+		require.NoError(t, s.Store.Release(s.ctx, []store.Ticket{{ID: c.ID, Owner: c.Owner}}))
+		require.NoError(t, s.Store.Release(s.ctx, []store.Ticket{{ID: c.ID, Owner: c.Owner}}), "again")
 		s.requireFree(t, c.ID)
 	}
 
@@ -60,12 +62,50 @@ func releaseByOwnerAlone(t *testing.T, s *fixture) {
 	lost := repeat(first)
 	taken := s.win(t, lost)
 	for range 2 { // the answer to the first one was lost
-		require.NoError(t, s.Store.End(s.ctx, store.Ticket{ID: lost.ID, Owner: lost.Owner}, asFree))
+		require.NoError(t, s.Store.Release(s.ctx, []store.Ticket{{ID: lost.ID, Owner: lost.Owner}}))
 	}
 	require.Equal(t, store.Running, s.lose(t, otherCommand(first)).State())
 	next := s.win(t, repeat(first))
 	require.Greater(t, next.Fence, taken.Fence, "the next repeat need not wait for a lease")
 	require.Equal(t, 2, next.Attempts, "the first attempt has run, and counts; with 1, its steps would run again")
+}
+
+// Several claims are taken back at once, in whatever state each of them is. One that is another's by now stays, and keeps the
+// others from nothing. Two that have lost one key count as one.
+//
+// CONTRACT F-1, X-2, X-15
+func releaseSeveral(t *testing.T, s *fixture) {
+	var lost []store.Ticket
+	lose := func(c store.Claim) { lost = append(lost, store.Ticket{ID: c.ID, Owner: c.Owner}) }
+	landed, late, freed, over, half := s.command(store.Park), s.command(store.Park), s.command(store.Park),
+		s.command(store.Park), s.command(store.Resume)
+	first := s.win(t, half)
+	require.NoError(t, s.Store.End(s.ctx, s.win(t, freed).Ticket, asFree))
+	short := store.Completion{Answer: answerOf("done"), Retention: time.Hour}
+	require.NoError(t, s.Store.End(s.ctx, s.win(t, over).Ticket, answered(short)))
+	s.Advance(t, 2*time.Hour) // which ends the lease, too
+	s.win(t, landed)
+	for _, c := range []store.Claim{landed, late, repeat(late), repeat(freed), repeat(over), repeat(half)} {
+		lose(c)
+	}
+	others, done := s.win(t, s.command(store.Park)), s.command(store.Park)
+	require.NoError(t, s.Store.End(s.ctx, s.win(t, done).Ticket, answered(kept(answerOf("done")))))
+	require.NoError(t, s.Store.Release(s.ctx, lost))
+	require.NoError(t, s.Store.Release(s.ctx, lost), "again")
+	require.NoError(t, s.Store.Release(s.ctx, nil))
+
+	next := s.command(store.Park)
+	s.win(t, next)
+	require.ErrorIs(t, s.Store.Release(s.ctx, []store.Ticket{
+		{ID: others.ID, Owner: newOwner()}, {ID: done.ID, Owner: newOwner()}, {ID: next.ID, Owner: next.Owner}}), store.ErrStale)
+	requireSame(t, others, s.find(t, others.ID))
+	for _, c := range []store.Claim{landed, late, freed, over, next} {
+		s.requireFree(t, c.ID)
+	}
+	s.requireState(t, store.Completed, done)
+	again := s.win(t, repeat(half))
+	require.Greater(t, again.Fence, first.Fence)
+	require.Equal(t, 2, again.Attempts, "it has not become a new one")
 }
 
 // CONTRACT X-2
@@ -102,7 +142,7 @@ func releaseLate(t *testing.T, s *fixture) {
 func releaseNotRunning(t *testing.T, s *fixture) {
 	missing := s.command(store.Park)
 	require.NoError(t, s.Store.End(s.ctx, store.Ticket{ID: missing.ID, Owner: missing.Owner, Fence: 1}, asFree))
-	require.NoError(t, s.Store.End(s.ctx, store.Ticket{ID: missing.ID, Owner: missing.Owner}, asFree))
+	require.NoError(t, s.Store.Release(s.ctx, []store.Ticket{{ID: missing.ID, Owner: missing.Owner}}))
 
 	for _, end := range []func(store.Ticket) error{
 		func(won store.Ticket) error {
@@ -114,7 +154,7 @@ func releaseNotRunning(t *testing.T, s *fixture) {
 		require.NoError(t, end(won.Ticket))
 		before := s.find(t, c.ID)
 		require.ErrorIs(t, s.Store.End(s.ctx, won.Ticket, asFree), store.ErrStale)
-		require.ErrorIs(t, s.Store.End(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}, asFree), store.ErrStale)
+		require.ErrorIs(t, s.Store.Release(s.ctx, []store.Ticket{{ID: c.ID, Owner: c.Owner}}), store.ErrStale)
 		requireSame(t, before, s.find(t, c.ID))
 	}
 }
@@ -138,7 +178,7 @@ func releaseAfterLostClaim(t *testing.T, s *fixture) {
 			got, err := s.Store.Claim(ctx, c)
 			assert.True(t, err != nil || got.Won, "nobody else wants the key: %s", brief(got))
 		})
-		require.NoError(t, s.Store.End(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}, asFree))
+		require.NoError(t, s.Store.Release(s.ctx, []store.Ticket{{ID: c.ID, Owner: c.Owner}}))
 		s.requireFree(t, c.ID)
 	}
 }

@@ -103,7 +103,7 @@ func settleApplied(t *testing.T, s *fixture) {
 		s.requireState(t, store.Completed, c)
 
 		s.requireStale(t, won.Ticket) // the owner wakes up, too late
-		require.ErrorIs(t, s.Store.End(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}, asFree), store.ErrStale)
+		require.ErrorIs(t, s.Store.Release(s.ctx, []store.Ticket{{ID: c.ID, Owner: c.Owner}}), store.ErrStale)
 		requireSame(t, settled, s.find(t, c.ID))
 
 		s.Advance(t, retention+time.Hour)
@@ -130,7 +130,7 @@ func settleNotApplied(t *testing.T, s *fixture) {
 		next := s.requireFree(t, c.ID)
 		require.Greater(t, next.Fence, settled.Fence)
 		s.requireStale(t, won.Ticket)
-		require.ErrorIs(t, s.Store.End(s.ctx, store.Ticket{ID: c.ID, Owner: c.Owner}, asFree), store.ErrStale)
+		require.ErrorIs(t, s.Store.Release(s.ctx, []store.Ticket{{ID: c.ID, Owner: c.Owner}}), store.ErrStale)
 		requireSame(t, next, s.find(t, c.ID))
 	}
 }

@@ -393,7 +393,7 @@ func stepsOfAnotherLife(t *testing.T, s *fixture) {
 		s.finish(t, first, call("charge"), `"first"`)
 		s.Advance(t, 2*lease)
 		second := s.resume(t, repeat(c))
-		require.NoError(t, s.Store.End(s.ctx, store.Ticket{ID: c.ID, Owner: second.Owner}, asFree))
+		require.NoError(t, s.Store.Release(s.ctx, []store.Ticket{{ID: c.ID, Owner: second.Owner}}))
 		s.win(t, repeat(c))
 		require.Len(t, s.steps(t, c.ID), 1)
 	})
@@ -527,7 +527,7 @@ func attempts(t *testing.T, s *fixture) {
 	}
 	back := repeat(c)
 	require.Equal(t, 4, s.win(t, back).Attempts)
-	require.NoError(t, s.Store.End(s.ctx, store.Ticket{ID: c.ID, Owner: back.Owner}, asFree))
+	require.NoError(t, s.Store.Release(s.ctx, []store.Ticket{{ID: c.ID, Owner: back.Owner}}))
 	last := s.win(t, repeat(c))
 	require.Equal(t, 4, last.Attempts)
 	require.NoError(t, s.Store.End(s.ctx, last.Ticket, asFree))

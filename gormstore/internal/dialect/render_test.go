@@ -88,4 +88,5 @@ min(:it)
 -- macro: for_update
 -- macro: this_database
 -- macro: ids
+-- macro: pairs
 `

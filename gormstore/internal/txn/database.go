@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"gorm.io/gorm"
 
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/dialect"
 	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
@@ -280,7 +281,7 @@ func (d *Database) onConn(ctx context.Context, name Statement, fn func(own *sql.
 	for try := 1; ; try++ {
 		own, err := d.Pool.Conn(ctx)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: %w", store.ErrNotSent, err)
 		}
 		if err = Sends(ctx, own, name); err == nil {
 			err = fn(own)

@@ -348,14 +348,22 @@ SELECT $1::bytea, $4::bytea, $2::bytea, $7::bigint, 5, 3, '', '', 1, $4::bytea, 
 	c.now + $3::bigint, $5::bytea, c.now + $3::bigint
 FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
 WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-	THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1, state = 5, headers = NULL, body = NULL,
+	purge_at = excluded.purge_at, due_at = excluded.due_at
+WHERE r.fence = $6::bigint AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed);
+
+-- name: keepOutLate
+INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
+SELECT j.id, $3::bytea, j.owner, 1, 5, 3, '', '', 1, $3::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $2::bigint, $4::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $2::bigint
+FROM (SELECT pg_catalog.decode(j.pair->>0, 'hex') AS id, pg_catalog.decode(j.pair->>1, 'hex') AS owner
+	FROM pg_catalog.json_array_elements($1::json) j(pair)) j
+WHERE true
 ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
-	state = CASE WHEN $6::bigint IS NULL THEN r.state ELSE 5 END,
-	headers = CASE WHEN $6::bigint IS NULL THEN r.headers END, body = CASE WHEN $6::bigint IS NULL THEN r.body END,
-	purge_at = CASE WHEN r.state = 5 OR $6::bigint IS NOT NULL THEN excluded.purge_at ELSE r.purge_at END,
-	due_at = CASE WHEN r.state = 5 OR $6::bigint IS NOT NULL THEN excluded.due_at ELSE r.due_at END
-WHERE ($6::bigint IS NULL OR r.fence = $6::bigint)
-	AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed);
+	purge_at = CASE WHEN r.state = 5 THEN greatest(r.purge_at, excluded.purge_at) ELSE r.purge_at END,
+	due_at = CASE WHEN r.state = 5 THEN greatest(r.due_at, excluded.due_at) ELSE r.due_at END
+WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed;
 
 -- name: keepSetting
 INSERT INTO public.idempotency_setting AS s (name, value) VALUES ($1, $2)
@@ -478,6 +486,10 @@ SELECT $1::text, $2::text, $3::text, $4::bytea, CAST(pg_catalog.date_part('epoch
 WHERE true
 ON CONFLICT (consumer_group, source, message_id) DO UPDATE SET payload_hash = excluded.payload_hash
 WHERE m.processed_at = $7::bigint;
+
+-- name: lostRecords
+SELECT answer.* FROM (SELECT r.id, r.owner, r.state, (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed), (r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)), r.fence FROM public.idempotency_record r WHERE r.id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id)))) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: mark
 WITH there AS MATERIALIZED (
@@ -682,14 +694,14 @@ UPDATE public.idempotency_record AS r SET state = 5,
 FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 
--- name: releaseOwner
+-- name: releaseOwners
 UPDATE public.idempotency_record AS r SET
 	state = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN 1 ELSE 5 END, fence = r.fence + 1,
-	owner = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN $4::bytea ELSE r.owner END, attempts = greatest(r.attempts - 1, 1),
-	lease_until = c.now, purge_at = c.now + $3::bigint,
-	due_at = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN NULL ELSE c.now + $3::bigint END
-FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
-WHERE r.id = $1 AND r.owner = $2 AND r.state = 1;
+	owner = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN $4::bytea ELSE r.owner END,
+	attempts = greatest(r.attempts - 1, 1), lease_until = CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), purge_at = CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $3::bigint,
+	due_at = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN NULL ELSE CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $3::bigint END
+WHERE r.id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id))) AND r.owner = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($2::json) j(id))) AND r.state = 1
+RETURNING id;
 
 -- name: renew
 UPDATE public.idempotency_record AS r SET lease_until = least(r.deadline_at,
@@ -821,9 +833,10 @@ SELECT answer.* FROM (SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint),
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
--- name: waitLock
-SELECT pg_catalog.pg_advisory_xact_lock($1::bigint), CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
+-- name: waitLocks
+SELECT pg_catalog.pg_advisory_xact_lock(j.lock::bigint), CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+FROM pg_catalog.json_array_elements_text($1::json) j(lock);
 
 -- name: whichDatabase
 SELECT answer.* FROM (SELECT CAST(CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) AS text) || ' ' || pg_catalog.current_setting('port') || ' ' || d.oid::text

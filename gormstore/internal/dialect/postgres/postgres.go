@@ -50,7 +50,7 @@ func fromWriter(question string) string {
 // that writes.
 func asks(name dialect.Statement, text string) bool {
 	ofTransaction := []dialect.Statement{
-		"begun", "askForCheck", "asBegun", "readSettings", "setSettings", "waitLock", "withoutJIT",
+		"begun", "askForCheck", "asBegun", "readSettings", "setSettings", "waitLocks", "withoutJIT",
 	}
 	return text != "" && !writes.MatchString(text) && !strings.Contains(text, readOnlySetting) &&
 		!slices.Contains(ofTransaction, name)

@@ -254,16 +254,18 @@ WHERE NOT EXISTS (SELECT 1 FROM main.idempotency_setting o WHERE o.name LIKE ?3)
 ON CONFLICT (name) DO NOTHING;
 
 -- name: keepOut
+;
+
+-- name: keepOutLate
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
-SELECT ?1, ?4, ?2, ?7, 5, 3, '', '', 1, ?4, c.now, c.now, c.now, c.now + ?3, ?5, c.now + ?3
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
-WHERE ?6 IS NULL
+SELECT j.id, ?3, j.owner, 1, 5, 3, '', '', 1, ?3, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?2, ?4, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?2
+FROM (SELECT unhex(j.value->>0) AS id, unhex(j.value->>1) AS owner FROM json_each(?1) j) j
+WHERE true
 ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
-	purge_at = CASE WHEN r.state = 5 THEN excluded.purge_at ELSE r.purge_at END,
-	due_at = CASE WHEN r.state = 5 THEN excluded.due_at ELSE r.due_at END
-WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
-	AND NOT r.timed;
+	purge_at = CASE WHEN r.state = 5 THEN max(r.purge_at, excluded.purge_at) ELSE r.purge_at END,
+	due_at = CASE WHEN r.state = 5 THEN max(r.due_at, excluded.due_at) ELSE r.due_at END
+WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed;
 
 -- name: keepSetting
 INSERT INTO main.idempotency_setting AS s (name, value) VALUES (?1, ?2)
@@ -362,6 +364,9 @@ SELECT ?1, ?2, ?3, ?4, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, ?5, m
 WHERE true
 ON CONFLICT (consumer_group, source, message_id) DO UPDATE SET payload_hash = excluded.payload_hash
 WHERE m.processed_at = ?7;
+
+-- name: lostRecords
+SELECT r.id, r.owner, r.state, (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed), (r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000), r.fence FROM main.idempotency_record r WHERE r.id IN (SELECT unhex(j.value) FROM json_each(?1) j);
 
 -- name: mark
 INSERT INTO main.processed_message
@@ -530,14 +535,14 @@ UPDATE main.idempotency_record AS r SET state = 5, purge_at = c.now + ?4,
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
 
--- name: releaseOwner
+-- name: releaseOwners
 UPDATE main.idempotency_record AS r SET
 	state = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN 1 ELSE 5 END, fence = r.fence + 1,
-	owner = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN ?4 ELSE r.owner END, attempts = max(r.attempts - 1, 1),
-	lease_until = c.now, purge_at = c.now + ?3,
-	due_at = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN NULL ELSE c.now + ?3 END
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
-WHERE r.id = ?1 AND r.owner = ?2 AND r.state = 1;
+	owner = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN ?4 ELSE r.owner END,
+	attempts = max(r.attempts - 1, 1), lease_until = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, purge_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?3,
+	due_at = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN NULL ELSE CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?3 END
+WHERE r.id IN (SELECT unhex(j.value) FROM json_each(?1) j) AND r.owner IN (SELECT unhex(j.value) FROM json_each(?2) j) AND r.state = 1
+RETURNING id;
 
 -- name: renew
 UPDATE main.idempotency_record AS r SET lease_until = min(r.deadline_at,
@@ -629,7 +634,7 @@ WHERE r.id = ?1 AND r.fence = ?18 AND c.now >= ?12 AND (r.state = 5 OR c.now <= 
 -- name: tryLock
 SELECT true, NULL, true;
 
--- name: waitLock
+-- name: waitLocks
 ;
 
 -- name: whichDatabase

@@ -78,19 +78,6 @@ UPDATE :"schema".idempotency_record AS r SET state = 5,
 FROM (SELECT :now AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 
--- name: releaseOwner
--- Frees the key of a claim whose owner got an error, and so knows no fence; $3 as $4 of release. If that claim took over a
--- Resume attempt, its finished steps must not be lost: the lease ends, and the next repeat goes on. It was no attempt, and the
--- record is nobody's, $4: sent again, this finds nothing. With 1 attempt the next claim would be a first one, and run its steps
--- again. The fence rises, so that a takeover that comes late finds another one (X-15).
-UPDATE :"schema".idempotency_record AS r SET
-	state = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN 1 ELSE 5 END, fence = r.fence + 1,
-	owner = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN $4::bytea ELSE r.owner END, attempts = greatest(r.attempts - 1, 1),
-	lease_until = c.now, purge_at = c.now + $3::bigint,
-	due_at = CASE WHEN r.recovery = 2 AND r.fence > 1 THEN NULL ELSE c.now + $3::bigint END
-FROM (SELECT :now AS now) c
-WHERE r.id = $1 AND r.owner = $2 AND r.state = 1;
-
 -- name: outrun
 -- Raises the fence of an operation that nobody runs, as a takeover may have seen it that was given up and has not reached the
 -- server yet. A slow owner is stale by that.
@@ -98,27 +85,19 @@ UPDATE :"schema".idempotency_record AS r SET fence = r.fence + 1
 WHERE r.id = $1 AND r.fence = $2 AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= :now;
 
 -- name: keepOut
--- Keeps out a message that was given up and may still be under way to the server: its insert finds a free record, and what
--- takes a free one finds another fence. $2 owner, $3 how long the row stays. $4 and $5 stand for the hashes, which a free record
--- does not need.
---
--- A COMMIT is read back like this (X-4): $6 is the fence of the free record that the attempt saw, 0 for none, and $7 its own
--- fence. It waits for what holds the row, and changes nothing where the attempt's record, or another one's, is there. Of a claim
--- $6 is NULL, and a record that is free only because its time is over stays what it is: the clock may be wrong.
+-- A COMMIT that was to write a record is read back like this (X-4): it waits for what holds the row, and changes nothing where
+-- the attempt's record, or another one's, is there. Else the message may still be under way to the server: its insert finds a
+-- free record, and what takes a free one finds another fence. $2 owner, $3 how long the row stays, $4 and $5 stand for the hashes,
+-- which a free record does not need, $6 the fence of the free record that the attempt saw, 0 for none, $7 its own fence.
 INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
 SELECT $1::bytea, $4::bytea, $2::bytea, $7::bigint, 5, 3, '', '', 1, $4::bytea, c.now, c.now, c.now,
 	c.now + $3::bigint, $5::bytea, c.now + $3::bigint
 FROM (SELECT :now AS now) c
-WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-	THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
-ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
-	state = CASE WHEN $6::bigint IS NULL THEN r.state ELSE 5 END,
-	headers = CASE WHEN $6::bigint IS NULL THEN r.headers END, body = CASE WHEN $6::bigint IS NULL THEN r.body END,
-	purge_at = CASE WHEN r.state = 5 OR $6::bigint IS NOT NULL THEN excluded.purge_at ELSE r.purge_at END,
-	due_at = CASE WHEN r.state = 5 OR $6::bigint IS NOT NULL THEN excluded.due_at ELSE r.due_at END
-WHERE ($6::bigint IS NULL OR r.fence = $6::bigint)
-	AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed);
+WHERE :durably
+ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1, state = 5, headers = NULL, body = NULL,
+	purge_at = excluded.purge_at, due_at = excluded.due_at
+WHERE r.fence = $6::bigint AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed);
 
 -- name: lockRecord
 -- Waits for what holds the record.

@@ -156,9 +156,10 @@ SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory'
 SELECT :try_lock($1::bigint),
 	CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> '' THEN :server_started END, :durably;
 
--- name: waitLock
--- Waits for the record's advisory lock ($1). What the transaction writes is then durable.
-SELECT pg_catalog.pg_advisory_xact_lock($1::bigint), :durably;
+-- name: waitLocks
+-- Waits for the advisory locks in the JSON array $1, in its order. What the transaction writes is then durable.
+SELECT pg_catalog.pg_advisory_xact_lock(j.lock::bigint), :durably
+FROM pg_catalog.json_array_elements_text($1::json) j(lock);
 
 -- name: importRecord
 -- Adds a record whose id is not there, or is free, and returns the fence of the record that was written. $22 due_at. A free record's

@@ -55,6 +55,11 @@ SELECT CAST(:server_started AS text) || ' ' || pg_catalog.current_setting('port'
 -- One of those in the JSON array :it. By an array the index is used, however large the table is; a join might read all of it.
 = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text(:it::json) j(id)))
 
+-- macro: pairs
+-- Those in the JSON array :it, id and owner.
+(SELECT pg_catalog.decode(j.pair->>0, 'hex') AS id, pg_catalog.decode(j.pair->>1, 'hex') AS owner
+	FROM pg_catalog.json_array_elements(:it::json) j(pair))
+
 -- macro: mark
 -- Of a transaction: see mark.go of package txn. What follows guards it.
 pg_catalog.pg_backend_pid(), :transaction_now,

@@ -35,3 +35,7 @@ SELECT file FROM pragma_database_list WHERE name = 'main'
 -- macro: ids
 -- One of those in the JSON array :it.
 IN (SELECT unhex(j.value) FROM json_each(:it) j)
+
+-- macro: pairs
+-- Those in the JSON array :it, id and owner.
+(SELECT unhex(j.value->>0) AS id, unhex(j.value->>1) AS owner FROM json_each(:it) j)

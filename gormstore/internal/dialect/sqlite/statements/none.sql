@@ -8,11 +8,13 @@
 -- name: lockFirst
 -- The lock is this process's.
 
--- name: waitLock
+-- name: waitLocks
 
 -- name: held
 
 -- name: lockRecord
+
+-- name: keepOut
 
 -- name: begun
 -- A savepoint is the mark, and no process or host could be gone.

@@ -15,7 +15,7 @@ SELECT :mark, :guards('');
 
 -- name: lockAlone
 
--- name: waitLock
+-- name: waitLocks
 
 -- name: held
 
