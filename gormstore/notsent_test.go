@@ -1,0 +1,93 @@
+package gormstore_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/require"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore"
+)
+
+// A claim that got no connection was not sent: because the app's own statements hold the pool, or because no connection can be
+// opened. It says so, and leaves nothing to release.
+//
+// CONTRACT F-1
+func TestClaimWithoutAConnection(t *testing.T) {
+	t.Parallel()
+	config := try(pgx.ParseConfig(migratedURL(t))).ok(t)
+	var away atomic.Bool
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if away.Load() {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: errors.New("nobody is there")}
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	pool := stdlib.OpenDB(*config)
+	db := openDB(t, postgres.New(postgres.Config{Conn: pool}), 4)
+	st := newStore(t, db)
+	require.NoError(t, st.Validate(t.Context()))
+	requireNotSent := func() {
+		t.Helper()
+		_, err := st.Claim(within(t, 100*time.Millisecond), command(store.Park))
+		require.ErrorIs(t, err, store.ErrNotSent)
+		require.True(t, store.LeavesNothing(err), err)
+	}
+	for { // until the pool has none left
+		conn, err := pool.Conn(within(t, 100*time.Millisecond))
+		if err != nil {
+			break
+		}
+		defer func() { _ = conn.Close() }()
+	}
+	requireNotSent()
+
+	pool.SetMaxIdleConns(0)
+	away.Store(true)
+	requireNotSent()
+}
+
+// A connection whose server takes no writes is not kept: its next user would get it again, before others that lead to the
+// primary.
+//
+// CONTRACT F-8
+func TestConnectionThatTakesNoWrites(t *testing.T) {
+	db := parallelPostgres(t)
+	pool := try(db.DB()).ok(t)
+	pool.SetMaxIdleConns(1)
+	st := newStore(t, db)
+	require.NoError(t, st.Validate(t.Context()))
+	require.NoError(t, db.Exec("SET default_transaction_read_only = on").Error) // on the one that is idle, which is the next one
+	won(t, st, command(store.Park))
+	require.NoError(t, db.Exec("SET default_transaction_read_only = on").Error)
+	begin(t, st, command(store.Rollback))
+}
+
+// What is left of a claim that was taken back without having been seen stays for a day by the database's clock, in which an old
+// message may still be under way, and no longer.
+//
+// CONTRACT X-4, F-1
+func TestLostClaimIsForgottenAfterADay(t *testing.T) {
+	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, st *gormstore.Store) {
+		landed, late := command(store.Park), command(store.Park)
+		won(t, st, landed)
+		require.NoError(t, st.Release(t.Context(), []store.Ticket{{ID: landed.ID, Owner: landed.Owner},
+			{ID: late.ID, Owner: late.Owner}}))
+		for _, step := range []struct {
+			after time.Duration
+			want  store.Swept
+		}{{23 * time.Hour, store.Swept{}}, {2 * time.Hour, store.Swept{Dropped: 2}}} {
+			advance(t, db, step.after)
+			require.Equal(t, step.want, sweep(t, st, 100))
+		}
+	})
+}
