@@ -154,7 +154,7 @@ type Store interface {
 	// may have finished: it ends the lease, so that the next repeat continues, and the attempt that is taken back does not
 	// count. The same again changes nothing.
 	//
-	// ErrStale if another attempt has the record of one of them, or it has been answered: it stays, and the others are taken back.
+	// ErrStale if another attempt has the record of one of them, or it has been answered: it stays, the others are taken back.
 	// After any other error it is not known which are, and the caller may send them again.
 	Release(ctx context.Context, lost []Ticket) error
 
