@@ -43,8 +43,8 @@ func (s *Store) Release(ctx context.Context, lost []store.Ticket) error {
 	})
 }
 
-// waitFor waits for claims that may still be running in the server, although their owners got errors: then they hold the locks
-// of the records. Another instance may wait for the same ones: so it does in the order of the locks.
+// waitFor waits for claims that may still be running in the server, although their owners got errors: then they hold the
+// locks of the records. Another instance may wait for the same ones: so it does in the order of the locks.
 func (s *Store) waitFor(ctx context.Context, q txn.Querier, lost []store.Ticket) error {
 	var locks []int64
 	for _, t := range lost {

@@ -70,8 +70,8 @@ func releaseByOwnerAlone(t *testing.T, s *fixture) {
 	require.Equal(t, 2, next.Attempts, "the first attempt has run, and counts; with 1, its steps would run again")
 }
 
-// Several claims are taken back at once, in whatever state each of them is. One that is another's by now stays, and keeps the
-// others from nothing. Two that have lost one key count as one.
+// Several claims are taken back at once, in whatever state each of them is. One that is another's by now stays, and keeps
+// the others from nothing. Two that have lost one key count as one.
 //
 // CONTRACT F-1, X-2, X-15
 func releaseSeveral(t *testing.T, s *fixture) {
