@@ -695,29 +695,36 @@ func TestLookForAnotherRecordThatFails(t *testing.T) {
 	for recovery, statuses := range map[core.Recovery][]int{core.Rollback: {404, 500}, core.Resume: {403}} {
 		module := try(core.New(core.Config{Store: st, Policy: core.Policy{Recovery: recovery}, ClaimTimeout: 20 * time.Second})).ok(t)
 		for _, status := range statuses {
-			p.set(nil)
-			refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
-			eventually(t, "its connection has prepared the statements", func() bool {
-				return serve(t, module, rand.Text(), refuse).Code == http.StatusForbidden
+			ran := make(chan struct{}, 1)
+			var got *httptest.ResponseRecorder
+			// Where its connection prepares the look, the look comes behind the lock, and sees the record: that is another story.
+			eventually(t, "a handler runs beside a record that its look has not seen", func() bool {
+				p.set(nil)
+				refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+				eventually(t, "its connection has prepared the statements", func() bool {
+					return serve(t, module, rand.Text(), refuse).Code == http.StatusForbidden
+				})
+				first, key := command(core.Rollback), rand.Text()
+				require.NoError(t, <-commit(t, beside, first, 30*time.Second))
+				locked := opened(t, db)
+				execute(t, locked, "LOCK TABLE idempotency_record")
+				answer := make(chan *httptest.ResponseRecorder, 1)
+				go func() {
+					//nolint:testifylint // where it fails, the test waits for an answer in vain
+					answer <- serve(t, module, key, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+						ran <- struct{}{}
+						p.set(func(bool, []byte) (int, bool) { return 0, true })
+						p.cut()
+						w.WriteHeader(status)
+					}))
+				}()
+				sessions(t, db, 1, "wait_event_type = 'Lock'")
+				id := core.Scoping{}.RecordID(alice, key)
+				require.NoError(t, locked.Exec("UPDATE idempotency_record SET id = ? WHERE id = ?", id[:], first.ID[:]).Error)
+				require.NoError(t, locked.Commit().Error)
+				got = <-answer
+				return len(ran) == 1
 			})
-			first, key := command(core.Rollback), rand.Text()
-			require.NoError(t, <-commit(t, beside, first, 30*time.Second))
-			locked := opened(t, db)
-			execute(t, locked, "LOCK TABLE idempotency_record")
-			answer := make(chan *httptest.ResponseRecorder, 1)
-			go func() {
-				//nolint:testifylint // where it fails, the test waits for an answer in vain
-				answer <- serve(t, module, key, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					p.set(func(bool, []byte) (int, bool) { return 0, true })
-					p.cut()
-					w.WriteHeader(status)
-				}))
-			}()
-			sessions(t, db, 1, "wait_event_type = 'Lock'")
-			id := core.Scoping{}.RecordID(alice, key)
-			require.NoError(t, locked.Exec("UPDATE idempotency_record SET id = ? WHERE id = ?", id[:], first.ID[:]).Error)
-			require.NoError(t, locked.Commit().Error)
-			got := <-answer
 			require.Equal(t, http.StatusServiceUnavailable, got.Code, "%s, %d: %s", recovery, status, got.Body)
 			require.Contains(t, got.Body.String(), "commit_unconfirmed")
 			require.Equal(t, "unknown", got.Header().Get("Idempotency-Result"))

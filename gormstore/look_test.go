@@ -49,7 +49,7 @@ func TestNoLookWhereNothingCanBeWritten(t *testing.T) {
 	st := newStore(t, db)
 	begin(t, st, command(store.Rollback)) // takes the only slot
 	look := func(c store.Claim) (store.Claimed, error) {
-		_, claimed, err := st.Begin(within(t, time.Second), again(c))
+		_, claimed, err := st.Begin(within(t, 20*time.Second), again(c))
 		return claimed, err
 	}
 	require.NoError(t, db.Exec("SET default_transaction_read_only = on").Error)
