@@ -242,7 +242,8 @@ func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
 	return jsonReply(view)
 }
 
-// maxWhy is how long the reason of an erasure may be, in bytes: it is a part of two lines in the log.
+// maxWhy is how long the reason of an erasure, of marks or of refused keys may be, in bytes: the log has it, and the history
+// of each mark.
 const maxWhy = 4 << 10
 
 // afterDeadline is how long an attempt may take to end after its deadline.

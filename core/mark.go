@@ -71,9 +71,9 @@ func (m *Module) ServeMark(r *http.Request, p Principal) *Reply {
 	}
 	err = unmarshalStrict(body, &req)
 	if err != nil || len(req.IDs) == 0 || len(req.IDs) > maxMarked || strings.TrimSpace(req.Reason) == "" ||
-		!isText(req.Reason) {
+		len(req.Reason) > maxWhy || !isText(req.Reason) {
 		return refuse(NewProblem(CodeBadRequest, fmt.Sprintf("want a JSON object with ids, 1 to %d operation ids of 64 hex "+
-			"digits, and reason, for the history", maxMarked)+at(err)))
+			"digits, and reason, for the history, of at most %d bytes", maxMarked, maxWhy)+at(err)))
 	}
 	done, err := m.Mark(r.Context(), req.IDs, p.Name(), req.Reason)
 	if err != nil {

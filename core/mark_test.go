@@ -116,7 +116,8 @@ func TestMarkedOperation(t *testing.T) {
 		requireProblem(t, a.mark(operator, `{"ids":["`+id+`"],"reason":"r"}`), http.StatusForbidden, core.CodeForbidden)
 		many := strings.Repeat(`"`+id+`",`, 500) + `"` + id + `"`
 		for _, body := range []string{``, `{}`, `{"ids":[],"reason":"r"}`, `{"ids":["lost-1"],"reason":"r"}`,
-			`{"ids":["` + id + `"]}`, `{"ids":["` + id + `"],"reason":" "}`, fmt.Sprintf(`{"ids":[%s],"reason":"r"}`, many)} {
+			`{"ids":["` + id + `"]}`, `{"ids":["` + id + `"],"reason":" "}`,
+			`{"ids":["` + id + `"],"reason":"` + strings.Repeat("r", 4097) + `"}`, fmt.Sprintf(`{"ids":[%s],"reason":"r"}`, many)} {
 			requireProblem(t, a.mark(chief, body), http.StatusBadRequest, core.CodeBadRequest)
 		}
 		_, err := a.module.Mark(t.Context(), []core.ID{{1}}, "", "why")

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -79,8 +80,10 @@ func (m *Module) ServeRefuseKeys(r *http.Request, p Principal) *Reply {
 	}
 	err = unmarshalStrict(body, &req)
 	switch {
-	case err != nil || req.Before.IsZero() || strings.TrimSpace(req.Reason) == "" || !isText(req.Reason):
-		return refuse(NewProblem(CodeBadRequest, "want a JSON object with before, a time of RFC 3339, and reason"))
+	case err != nil || req.Before.IsZero() || strings.TrimSpace(req.Reason) == "" || len(req.Reason) > maxWhy ||
+		!isText(req.Reason):
+		return refuse(NewProblem(CodeBadRequest, fmt.Sprintf("want a JSON object with before, a time of RFC 3339, and reason, "+
+			"of at most %d bytes", maxWhy)))
 	case req.Before.After(m.latestRefusal()):
 		return refuse(NewProblem(CodeBadRequest, "before: it may be at most 5 minutes ahead; every key would be refused"))
 	}

@@ -30,7 +30,8 @@ func TestSupervisorsRefuseKeys(t *testing.T) {
 			return `{"before":"` + time.Now().Add(d).UTC().Format(time.RFC3339) + `","reason":"a restore"}`
 		}
 		requireProblem(t, send(operator, at(0)), http.StatusForbidden, core.CodeForbidden)
-		for _, body := range []string{``, `{}`, `{"before":"yesterday","reason":"r"}`, `{"reason":"r"}`, at(6 * time.Minute)} {
+		for _, body := range []string{``, `{}`, `{"before":"yesterday","reason":"r"}`, `{"reason":"r"}`, at(6 * time.Minute),
+			strings.Replace(at(0), "a restore", strings.Repeat("r", 4097), 1)} {
 			requireProblem(t, send(chief, body), http.StatusBadRequest, core.CodeBadRequest)
 		}
 		w := send(chief, at(5*time.Minute))

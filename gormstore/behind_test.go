@@ -25,6 +25,36 @@ type gated struct {
 	dials     atomic.Int32 // those of cancel requests, too
 	opened    atomic.Int32
 	gate      atomic.Pointer[chan struct{}]
+	answers   atomic.Pointer[heldAnswers]
+}
+
+// heldAnswers are those of the server to the first connection that asks it something: they come when the test lets them.
+type heldAnswers struct {
+	gate chan struct{}
+	to   atomic.Pointer[heldConn]
+}
+
+// heldConn is a connection whose answers a test can hold.
+type heldConn struct {
+	net.Conn
+	answers *atomic.Pointer[heldAnswers]
+}
+
+// Write implements [net.Conn].
+func (c *heldConn) Write(b []byte) (int, error) {
+	if held := c.answers.Load(); held != nil {
+		held.to.CompareAndSwap(nil, c)
+	}
+	return c.Conn.Write(b)
+}
+
+// Read implements [net.Conn].
+func (c *heldConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if held := c.answers.Load(); held != nil && held.to.Load() == c {
+		<-held.gate
+	}
+	return n, err
 }
 
 func newGated(t *testing.T, connections int) *gated {
@@ -37,7 +67,8 @@ func newGated(t *testing.T, connections int) *gated {
 		if gate := g.gate.Load(); gate != nil {
 			<-*gate
 		}
-		return new(net.Dialer).DialContext(ctx, network, host)
+		conn, err := new(net.Dialer).DialContext(ctx, network, host)
+		return &heldConn{conn, &g.answers}, err
 	}
 	opened := stdlib.OptionAfterConnect(func(context.Context, *pgx.Conn) error {
 		g.opened.Add(1)
@@ -138,4 +169,38 @@ func TestConnectionThatTakesLong(t *testing.T) {
 			require.NoError(t, <-claimed)
 		})
 	}
+}
+
+// What goes on behind a claim that has given up sends nothing more: it is given back by then, and would take the free record
+// that keeps it out.
+//
+// CONTRACT F-1, X-15
+func TestGivenUpClaimSendsNothingMore(t *testing.T) {
+	t.Parallel()
+	g := newGated(t, 8)
+	require.NoError(t, g.claim(t, core.Park)) // the connection for renewals
+	locked := g.admin.Begin()
+	require.NoError(t, locked.Exec("LOCK TABLE idempotency_record IN ACCESS EXCLUSIVE MODE").Error)
+	require.Error(t, g.claim(t, core.Park)) // from now on, claims are watched
+	require.NoError(t, locked.Commit().Error)
+	c := command(core.Park)
+	won := try(g.store.Claim(t.Context(), c)).ok(t).Record.Ticket
+	require.NoError(t, g.store.End(t.Context(), won, store.Ending{State: store.Free}))
+
+	held := &heldAnswers{gate: make(chan struct{})}
+	g.answers.Store(held)
+	lost := again(c)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := g.store.Claim(ctx, lost)
+	require.Error(t, err)
+	require.False(t, store.LeavesNothing(err))
+	require.NoError(t, g.store.Release(t.Context(), []store.Ticket{{ID: lost.ID, Owner: lost.Owner}}))
+	g.answers.Store(nil)
+	close(held.gate)
+	pool := try(g.db.DB()).ok(t)
+	eventually(t, "it has ended", func() bool { return pool.Stats().InUse <= 1 }) // the connection for renewals
+	rec, err := g.store.Find(t.Context(), c.ID, store.Viewer{All: true})
+	require.NoError(t, err)
+	require.Equal(t, store.Free, rec.State(), "nobody runs it")
 }

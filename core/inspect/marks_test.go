@@ -33,6 +33,10 @@ func TestMarkedOperation(t *testing.T) {
 		require.NotContains(t, text, never)
 	}
 
+	p, _ := d.note(id, "chief is on it")
+	require.Equal(t, http.StatusSeeOther, p.Code, p.text)
+	require.Contains(t, d.get(path).text, "chief is on it")
+
 	d.command("/v1/payouts", "lost-1", `{"amount":"1.00"}`, customer, ok)
 	d.caller = olga
 	text = d.get(path).text

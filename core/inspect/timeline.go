@@ -56,7 +56,9 @@ func timeline(life core.Life) []moment {
 		moments = append(moments, m)
 	}
 	if mark != nil { // when it ran, and how it ended, nobody knows
-		for _, s := range slices.Concat(mark, settled) {
+		moments = append(moments, settlementMoment(mark[0]))
+		moments = append(moments, noteMoments(rec, life.Notes)...)
+		for _, s := range settled {
 			moments = append(moments, settlementMoment(s))
 		}
 		return append(moments, retentionMoments(rec)...)

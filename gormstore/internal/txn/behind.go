@@ -56,8 +56,11 @@ type errand struct {
 
 var errNoConnection = errors.New("no connection in time")
 
-// Sends is called in front of each statement of a claim. The first one is not sent if the claim has given up. A statement
-// that its connection may have to prepare takes two answers.
+// errGivenUp: the claim is given back by now. A statement behind that would take the free record that keeps it out.
+var errGivenUp = errors.New("the claim has given up")
+
+// Sends is called in front of each statement of a claim. It is not sent if the claim has given up. A statement that its
+// connection may have to prepare takes two answers.
 func Sends(ctx context.Context, own *sql.Conn, name Statement) error {
 	t, ok := ctx.(*errand)
 	if !ok {
@@ -69,8 +72,8 @@ func Sends(ctx context.Context, own *sql.Conn, name Statement) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.left && !t.sent {
-		return &store.CrowdedError{Why: errNoConnection}
+	if t.left {
+		return errGivenUp
 	}
 	t.sent = true
 	select {
@@ -82,6 +85,17 @@ func Sends(ctx context.Context, own *sql.Conn, name Statement) error {
 
 // sentKey is that of the statements that were sent over a connection.
 const sentKey = "idem: sent"
+
+// hasGivenUp reports that nobody waits for the claim of ctx any more.
+func hasGivenUp(ctx context.Context) bool {
+	t, ok := ctx.(*errand)
+	if !ok {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.left
+}
 
 // isFirst reports that a statement of a claim is sent over a connection for the first time.
 func isFirst(own *sql.Conn, name Statement) (first bool) {

@@ -269,7 +269,11 @@ func (d *Database) over(
 		}
 		return named(fn(q, text, args), Call{Name: name})
 	}
-	if q != Querier(d.Pool) {
+	switch {
+	case q == Querier(d.Pool):
+	case hasGivenUp(ctx): // in a transaction
+		return errGivenUp
+	default:
 		return send(q)
 	}
 	return d.onConn(ctx, name, func(own *sql.Conn) error { return send(own) })
