@@ -878,7 +878,7 @@ var referenceMutants = []mutant{
 	{"begins each page a moment late", "Reference/Pages", func(s *faulty) {
 		s.referred.asks(func(q *store.Query) {
 			if q.After != (store.Place{}) {
-				q.After.CreatedAt = q.After.CreatedAt.Add(-time.Second)
+				q.After.CreatedAt = q.After.CreatedAt.Add(-time.Second - time.Millisecond)
 			}
 		})
 	}},
