@@ -97,7 +97,7 @@ func TestMarkedOperation(t *testing.T) {
 		requireProblem(t, a.serveSettle(operator, id.String(), `{"outcome":"not_applied","reason":"r"}`), http.StatusNotFound,
 			core.CodeNotFound)
 		require.Equal(t, http.StatusOK, a.serveSettle(chief, id.String(), `{"outcome":"applied","answer":{"id":"p1"},"reason":"r"}`).Code)
-		require.Equal(t, `{"id":"p1"}`, a.post("lost-1", "{}").Body.String())
+		require.Equal(t, `{"id":"p1"}`, a.post("lost-1", "{}").Body.String()) //nolint:testifylint // byte for byte
 		erased, err := a.module.Erase(t.Context(), core.Erasure{Principal: alice, Who: "operator", Why: "request 7"})
 		require.NoError(t, err)
 		require.Equal(t, 1, erased.Records, "its repeat has said whose it is")

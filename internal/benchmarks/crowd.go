@@ -209,7 +209,7 @@ func (tr trial) run(t testing.TB, server *pgtest.Cluster, way string, each time.
 	if c.app, err = c.open(ctx, way); err != nil {
 		return nil, err
 	}
-	for tries := 0; tries < 10; tries++ { // what a store tries before its first claim is no part of it
+	for range 10 { // what a store tries before its first claim is no part of it
 		if first := c.try(newKey()); first != nil && first.status == http.StatusCreated {
 			break
 		}
