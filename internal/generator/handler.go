@@ -60,7 +60,7 @@ func (k *run) execute(ctx context.Context, in *instance, attempt int) int {
 	defer k.gate.RUnlock()
 	e, stop := k.begin(in, attempt)
 	defer k.end(e)
-	for i, a := range append(k.program.actions, action{verb: pause}) {
+	for i, a := range append(slices.Clip(k.program.actions), action{verb: pause}) {
 		stop.pass(i)
 		if in.dead.Load() {
 			panic(errDead)
