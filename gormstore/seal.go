@@ -275,11 +275,15 @@ func (e *segment) last(ctx context.Context, t *txn.Tx) (txn.LastCalls, error) {
 	}
 	calls := []txn.Call{t.DB.Must(1, record)}
 	if e.isFirst() && e.stepped { // what takes a free record forgets its steps; in this order, as sweep and erasure
-		forget, err := t.DB.CallOf(ctx, t.Conn.SQL, forgetOlder, nil, e.claim.ID[:], e.fence)
+		name, fence := forgetOlder, e.fence
+		if e.isAlone() { // nothing may be around both, so that it comes first, while the record is the one that was seen
+			name, fence = forgetSteps, e.seen
+		}
+		forget, err := t.DB.CallOf(ctx, t.Conn.SQL, name, nil, e.claim.ID[:], fence)
 		if err != nil {
 			return txn.LastCalls{}, err
 		}
-		if calls = append(calls, forget); e.isAlone() { // it may have no transaction around both
+		if calls = append(calls, forget); e.isAlone() {
 			slices.Reverse(calls)
 		}
 	}

@@ -140,11 +140,54 @@ func (s *stopper) Connect(ctx context.Context) (driver.Conn, error) {
 
 // QueryContext implements [driver.QueryerContext].
 func (c stopperConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	c.stop(query)
+	return c.Conn.QueryContext(ctx, query, args)
+}
+
+// ExecContext implements [driver.ExecerContext].
+func (c stopperConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	c.stop(query)
+	return c.Conn.ExecContext(ctx, query, args)
+}
+
+func (c stopperConn) stop(query string) {
 	if stop := c.at.first; stop != nil && strings.HasPrefix(query, c.at.begins) {
 		c.at.first = nil
 		stop()
 	}
-	return c.Conn.QueryContext(ctx, query, args)
+}
+
+// A refusal is recorded alone over a free record, whose steps are forgotten. In between a sweep has dropped the record, and
+// another attempt has begun a call: its start stays.
+//
+// CONTRACT
+func TestSweepInFrontOfARefusal(t *testing.T) {
+	t.Parallel()
+	url := migratedURL(t)
+	db := openPostgres(t, url, 4)
+	st := newStore(t, db)
+	c := command(store.Resume)
+	start := store.Seal{Start: &store.StepRecord{Name: "charge", Kind: store.ProviderStep}}
+	freed := resumed(t, st, c, start)
+	require.NoError(t, st.End(t.Context(), freed, store.Ending{State: store.Free}))
+
+	config := try(pgx.ParseConfig(url)).ok(t)
+	stops := &stopper{Connector: stdlib.GetConnector(*config), begins: "DELETE FROM "}
+	pool := sql.OpenDB(stops)
+	t.Cleanup(func() { require.NoError(t, pool.Close()) })
+	slow := newStore(t, openDB(t, postgres.New(postgres.Config{Conn: pool}), 4))
+	require.NoError(t, slow.Validate(t.Context()))
+	attempt, _ := resume(t, slow, again(c))
+	begun := false
+	stops.first = func() {
+		advance(t, db, 2*store.DefaultRetention)
+		sweepOnce(t, st)
+		resumed(t, st, again(c), start)
+		begun = true
+	}
+	require.ErrorIs(t, seal(t.Context(), attempt, refused(), true), store.ErrStale)
+	require.True(t, begun)
+	require.Equal(t, 1, query[int](t, db, "SELECT count(*) FROM idempotency_step"), "the start of a call that may be under way")
 }
 
 // A sweep drops the record of a timed key between the two statements with which an attempt begins. What the first one has
