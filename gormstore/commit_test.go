@@ -111,10 +111,14 @@ func commit(t *testing.T, st *gormstore.Store, c store.Claim, wait time.Duration
 	return outcome
 }
 
-// commitUntil waits until giveUp: a test calls it when COMMIT is under way, however long the statements before it took.
-func commitUntil(t *testing.T, st *gormstore.Store, c store.Claim) (outcome chan error, giveUp func()) {
+// commitUntil waits until giveUp: a test calls it when COMMIT is under way, however long the statements before it took. The
+// handler sends statements, too.
+func commitUntil(
+	t *testing.T, st *gormstore.Store, c store.Claim, statements ...string,
+) (outcome chan error, giveUp func()) {
 	t.Helper()
 	tx, ctx := beginRow(t, st, c)
+	execute(t, gormstore.Tx(ctx), statements...)
 	ctx, giveUp = context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	t.Cleanup(giveUp)
 	return later(func() error { return seal(ctx, tx, paid(), false) }), giveUp
@@ -186,6 +190,10 @@ func TestCommitWaitsForStandby(t *testing.T) {
 			{"nothing happens", func() {}, store.ErrUnconfirmed, isBusy},
 			{"the connection breaks", p.cut, store.ErrUnconfirmed, isBusy},
 			{"somebody cancels the backend", func() { interrupt("pg_cancel_backend") }, store.ErrUnconfirmed, requireUnconfirmed},
+			{"somebody cancels it, and its session is quiet", // the server would send no warning
+				func() { interrupt("pg_cancel_backend") }, store.ErrUnconfirmed, requireUnconfirmed},
+			{"somebody cancels it, and the handler has made it quiet",
+				func() { interrupt("pg_cancel_backend") }, store.ErrUnconfirmed, requireUnconfirmed},
 			{"somebody terminates it", func() { interrupt("pg_terminate_backend") }, store.ErrUnconfirmed, requireUnconfirmed},
 			{"somebody cancels it, and the standby comes back",
 				func() { interrupt("pg_cancel_backend"); r.abandon() }, nil, nil},
@@ -202,12 +210,17 @@ func TestCommitWaitsForStandby(t *testing.T) {
 				if i > 0 {
 					r.demand()
 				}
-				url := r.URL()
-				if c.name == "the connection breaks" {
+				url, statements := r.URL(), []string(nil)
+				switch c.name {
+				case "the connection breaks":
 					url = p.url
+				case "somebody cancels it, and its session is quiet":
+					url += "&client_min_messages=error"
+				case "somebody cancels it, and the handler has made it quiet":
+					statements = []string{"SET LOCAL client_min_messages = error"}
 				}
 				st, claim := r.storeAt(url), command(store.Rollback)
-				outcome, giveUp := commitUntil(t, st, claim)
+				outcome, giveUp := commitUntil(t, st, claim, statements...)
 				r.waiting()
 				require.True(t, requireNotWon(t, r.store(), claim).Busy)
 				c.during()

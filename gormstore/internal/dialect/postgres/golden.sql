@@ -19,6 +19,8 @@ VALUES ($1, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp())
 SELECT CAST(CASE WHEN pg_catalog.pg_backend_pid() = $1::integer AND CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint) = $2::bigint
 		AND (pg_catalog.current_setting('synchronous_commit') = $3::text
 			OR pg_catalog.set_config('synchronous_commit', $3::text, true) <> '')
+		AND (pg_catalog.current_setting('client_min_messages') <> 'error'
+			OR pg_catalog.set_config('client_min_messages', 'warning', true) <> '')
 	THEN '1' ELSE 'not ours' END AS integer);
 
 -- name: askForCheck
