@@ -2,8 +2,11 @@ package gormstore_test
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -54,6 +57,62 @@ func TestClaimWithoutAConnection(t *testing.T) {
 	pool.SetMaxIdleConns(0)
 	away.Store(true)
 	requireNotSent()
+}
+
+// lossy is a driver that calls a connection bad behind a statement that was sent. Then no connection can be opened.
+type lossy struct {
+	driver.Connector
+	begins string
+	away   atomic.Bool
+}
+
+type lossyConn struct {
+	*stdlib.Conn
+	of *lossy
+}
+
+// Connect implements [driver.Connector].
+func (l *lossy) Connect(ctx context.Context) (driver.Conn, error) {
+	if l.away.Load() {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("nobody is there")}
+	}
+	c, err := l.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return lossyConn{c.(*stdlib.Conn), l}, nil
+}
+
+// QueryContext implements [driver.QueryerContext].
+func (c lossyConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	rows, err := c.Conn.QueryContext(ctx, query, args)
+	if err == nil && strings.Contains(query, c.of.begins) {
+		c.of.away.Store(true)
+		return nil, errors.Join(driver.ErrBadConn, rows.Close(), c.Conn.Close())
+	}
+	return rows, err
+}
+
+// A driver may call a connection bad over which the claim was sent. Where there is no other connection, the claim may have
+// landed nevertheless.
+//
+// CONTRACT F-1
+func TestClaimOverAConnectionThatIsCalledBad(t *testing.T) {
+	t.Parallel()
+	url := migratedURL(t)
+	config := try(pgx.ParseConfig(url)).ok(t)
+	bad := &lossy{Connector: stdlib.GetConnector(*config), begins: "no text has this"}
+	pool := sql.OpenDB(bad)
+	t.Cleanup(func() { require.NoError(t, pool.Close()) })
+	st := newStore(t, openDB(t, postgres.New(postgres.Config{Conn: pool}), 2))
+	require.NoError(t, st.Validate(t.Context()))
+	bad.begins = "INSERT INTO"
+	c := command(store.Park)
+	_, err := st.Claim(within(t, 10*time.Second), c)
+	require.Error(t, err)
+	rec := try(newStore(t, openPostgres(t, url, 2)).Find(t.Context(), c.ID, store.Viewer{All: true})).ok(t)
+	require.Equal(t, c.Owner, rec.Owner, "it has landed")
+	require.False(t, store.LeavesNothing(err), "%v", err)
 }
 
 // A connection whose server takes no writes is not kept: its next user would get it again, before others that lead to the

@@ -284,8 +284,11 @@ func (d *Database) over(
 func (d *Database) onConn(ctx context.Context, name Statement, fn func(own *sql.Conn) error) error {
 	for try := 1; ; try++ {
 		own, err := d.Pool.Conn(ctx)
-		if err != nil {
+		switch {
+		case err != nil && try == 1:
 			return fmt.Errorf("%w: %w", store.ErrNotSent, err)
+		case err != nil: // not every driver knows what it has sent over the connection that has broken
+			return err
 		}
 		if err = Sends(ctx, own, name); err == nil {
 			err = fn(own)
