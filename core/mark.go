@@ -51,15 +51,9 @@ type markedView struct {
 //
 // Refusals: 400 for any other body; 401; 403; 503 if the store does not answer, or the clocks are too far apart.
 func (m *Module) ServeMark(r *http.Request, p Principal) *Reply {
-	switch {
-	case !m.cfg.Scoping.admits(p):
-		return m.refuse(r, m.unauthenticated(r, visit{}, p, "this needs an authenticated caller"))
-	case !m.isSupervisor(p):
-		return m.refuse(r, NewProblem(CodeForbidden, "only supervisors may mark operations: nobody knows whose they are"))
-	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, store.DefaultMaxBody))
-	if err != nil {
-		return m.refuse(r, m.withRetry(NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was changed")))
+	body, refused := m.fromSupervisor(r, p, "only supervisors may mark operations: nobody knows whose they are")
+	if refused != nil {
+		return refused
 	}
 	refuse := func(problem *Problem) *Reply {
 		NotApplied(r.Context()) // it can be corrected, or repeated later, with the same key
@@ -69,7 +63,7 @@ func (m *Module) ServeMark(r *http.Request, p Principal) *Reply {
 		IDs    []ID   `json:"ids"`
 		Reason string `json:"reason"`
 	}
-	err = unmarshalStrict(body, &req)
+	err := unmarshalStrict(body, &req)
 	if err != nil || len(req.IDs) == 0 || len(req.IDs) > maxMarked || strings.TrimSpace(req.Reason) == "" ||
 		len(req.Reason) > maxWhy || !isText(req.Reason) {
 		return refuse(NewProblem(CodeBadRequest, fmt.Sprintf("want a JSON object with ids, 1 to %d operation ids of 64 hex "+
@@ -85,6 +79,21 @@ func (m *Module) ServeMark(r *http.Request, p Principal) *Reply {
 	view := markedView{Marked: done.Added + done.Replaced, Running: done.Running}
 	view.Left = len(req.IDs) - view.Marked - view.Running
 	return jsonReply(view)
+}
+
+// fromSupervisor returns the body of a command of supervisors, or what refuses it: only is what other operators are told.
+func (m *Module) fromSupervisor(r *http.Request, p Principal, only string) (body []byte, refused *Reply) {
+	switch {
+	case !m.cfg.Scoping.admits(p):
+		return nil, m.refuse(r, m.unauthenticated(r, visit{}, p, "this needs an authenticated caller"))
+	case !m.isSupervisor(p):
+		return nil, m.refuse(r, NewProblem(CodeForbidden, only))
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, store.DefaultMaxBody))
+	if err != nil {
+		return nil, m.refuse(r, m.withRetry(NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was changed")))
+	}
+	return body, nil
 }
 
 // adopt says of a marked operation whose it is. The repeat is answered in any case, and the next one tries it again.

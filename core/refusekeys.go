@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -60,15 +59,9 @@ func (o *Operator) Refusals(ctx context.Context) (Refusals, error) {
 // Refusals: 400 for any other body; 401; 403; 500 misconfigured if the store is no store.Settings; 503 if the store does not
 // answer, or the clocks are too far apart.
 func (m *Module) ServeRefuseKeys(r *http.Request, p Principal) *Reply {
-	switch {
-	case !m.cfg.Scoping.admits(p):
-		return m.refuse(r, m.unauthenticated(r, visit{}, p, "this needs an authenticated caller"))
-	case !m.isSupervisor(p):
-		return m.refuse(r, NewProblem(CodeForbidden, "only supervisors may refuse keys: it concerns every tenant"))
-	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, store.DefaultMaxBody))
-	if err != nil {
-		return m.refuse(r, m.withRetry(NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was changed")))
+	body, refused := m.fromSupervisor(r, p, "only supervisors may refuse keys: it concerns every tenant")
+	if refused != nil {
+		return refused
 	}
 	refuse := func(problem *Problem) *Reply {
 		NotApplied(r.Context()) // it can be corrected, or repeated later, with the same key
@@ -78,7 +71,7 @@ func (m *Module) ServeRefuseKeys(r *http.Request, p Principal) *Reply {
 		Before time.Time `json:"before"`
 		Reason string    `json:"reason"`
 	}
-	err = unmarshalStrict(body, &req)
+	err := unmarshalStrict(body, &req)
 	switch {
 	case err != nil || req.Before.IsZero() || strings.TrimSpace(req.Reason) == "" || len(req.Reason) > maxWhy ||
 		!isText(req.Reason):

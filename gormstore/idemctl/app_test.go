@@ -181,9 +181,9 @@ func TestDatabase(t *testing.T) {
 
 func openDatabase(t *testing.T, text string) *gorm.DB {
 	t.Helper()
-	dialector, err := dialectorOf(text, true)
+	server, err := serverOf(text, true)
 	require.NoError(t, err)
-	db, err := gorm.Open(dialector, &gorm.Config{Logger: logger.Discard})
+	db, err := gorm.Open(server.dialector, &gorm.Config{Logger: logger.Discard})
 	require.NoError(t, err)
 	pool, err := db.DB()
 	require.NoError(t, err)

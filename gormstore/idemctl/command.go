@@ -71,6 +71,8 @@ type tool struct {
 	url, tokenFile  string
 	schema          string
 	yes, withAnswer bool
+
+	server server // see withDatabase
 }
 
 // run runs the command line, and returns the exit code.

@@ -146,13 +146,14 @@ func (c *tool) validate(ctx context.Context, db *gorm.DB) error {
 
 // withDatabase opens the database of DATABASE_URL. No error shows the address, which may have a password.
 func (c *tool) withDatabase(ctx context.Context, create bool, do func(context.Context, *gorm.DB) error) error {
-	dialector, err := dialectorOf(c.getenv("DATABASE_URL"), create)
+	server, err := serverOf(c.getenv("DATABASE_URL"), create)
 	if err != nil {
 		return err
 	}
+	c.server = server
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
-	db, err := gorm.Open(dialector, &gorm.Config{DisableAutomaticPing: true, Logger: logger.Discard})
+	db, err := gorm.Open(server.dialector, &gorm.Config{DisableAutomaticPing: true, Logger: logger.Discard})
 	if err != nil {
 		return fail(misused, "DATABASE_URL: it cannot be used; check its parameters")
 	}
@@ -168,39 +169,53 @@ func (c *tool) withDatabase(ctx context.Context, create bool, do func(context.Co
 	return do(ctx, db)
 }
 
-func dialectorOf(text string, create bool) (gorm.Dialector, error) {
+// server is the database of DATABASE_URL, and what is asked of it in its own words.
+type server struct {
+	dialector gorm.Dialector
+	version   string // a query
+	exists    string // a query: how many tables there are of a name
+	schemas   bool   // it has some
+}
+
+func serverOf(text string, create bool) (server, error) {
+	var none server
 	if path, ok := strings.CutPrefix(text, "sqlite:"); ok && path != "" {
 		parameters := "?_pragma=busy_timeout(5000)&_pragma=synchronous(full)"
 		if create {
 			parameters += "&_pragma=journal_mode(wal)"
 		} else if _, err := os.Stat(path); err != nil {
-			return nil, fail(misused, "DATABASE_URL: %v", err)
+			return none, fail(misused, "DATABASE_URL: %v", err)
 		}
-		return sqlite.Open("file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() + parameters), nil
+		return server{
+			dialector: sqlite.Open("file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() + parameters),
+			version:   "SELECT 'SQLite'",
+			exists:    "SELECT count(*) FROM sqlite_master WHERE name = ?",
+		}, nil
 	}
 	if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
-		return nil, fail(misused, "DATABASE_URL: want postgres://USER@HOST/DATABASE or sqlite:PATH")
+		return none, fail(misused, "DATABASE_URL: want postgres://USER@HOST/DATABASE or sqlite:PATH")
 	}
 	config, err := pgx.ParseConfig(text)
 	if err != nil {
 		_, form := url.Parse(text) // what is wrong with the form may quote the password
 		if cause := errors.Unwrap(err); cause != nil && form == nil {
-			return nil, fail(misused, "DATABASE_URL: %v", cause)
+			return none, fail(misused, "DATABASE_URL: %v", cause)
 		}
-		return nil, fail(misused, "DATABASE_URL: it is no address that PostgreSQL's clients take; is the password escaped?")
+		return none, fail(misused, "DATABASE_URL: it is no address that PostgreSQL's clients take; is the password escaped?")
 	}
-	return postgres.New(postgres.Config{DSN: config.ConnString()}), nil
+	return server{
+		dialector: postgres.New(postgres.Config{DSN: config.ConnString()}),
+		version:   "SELECT 'PostgreSQL ' || pg_catalog.current_setting('server_version')",
+		exists:    "SELECT count(*) FROM (SELECT pg_catalog.to_regclass(?) AS found) t WHERE found IS NOT NULL",
+		schemas:   true,
+	}, nil
 }
 
 // schemaOf compares the migrations that the database lists with those of this release.
 func (c *tool) schemaOf(ctx context.Context, db *gorm.DB) (status, error) {
-	s := status{Database: "SQLite"}
-	if db.Name() == "postgres" {
-		var version string
-		if err := db.WithContext(ctx).Raw("SHOW server_version").Scan(&version).Error; err != nil {
-			return s, fail(failed, "%v", err)
-		}
-		s.Database = "PostgreSQL " + version
+	var s status
+	if err := db.WithContext(ctx).Raw(c.server.version).Scan(&s.Database).Error; err != nil {
+		return s, fail(failed, "%v", err)
 	}
 	rows, err := c.rows(ctx, db, "idempotency_migration", "name", "''")
 	if err != nil {
@@ -237,15 +252,11 @@ func (c *tool) settings(ctx context.Context, db *gorm.DB) (map[string]string, er
 // rows reads two columns of a table of the library; none if there is no such table.
 func (c *tool) rows(ctx context.Context, db *gorm.DB, table, name, value string) (map[string]string, error) {
 	db = db.WithContext(ctx)
-	exists := "SELECT count(*) FROM sqlite_master WHERE name = ?"
-	if db.Name() == "postgres" {
-		if c.schema != "" {
-			table = pgx.Identifier{c.schema, table}.Sanitize()
-		}
-		exists = "SELECT count(*) FROM (SELECT pg_catalog.to_regclass(?) AS found) t WHERE found IS NOT NULL"
+	if c.server.schemas && c.schema != "" {
+		table = pgx.Identifier{c.schema, table}.Sanitize()
 	}
 	var there int
-	if err := db.Raw(exists, table).Scan(&there).Error; err != nil {
+	if err := db.Raw(c.server.exists, table).Scan(&there).Error; err != nil {
 		return nil, fail(failed, "%v", err)
 	}
 	found := map[string]string{}
