@@ -68,9 +68,7 @@ func (s *Store) enterAndBegin(ctx context.Context, c store.Claim) (a *attempt, c
 		return nil, claimed, err
 	}
 	if s.db.Calm() {
-		a, claimed, err = s.beginInPlace(ctx, c)
-		s.db.NoteEnd(ctx, err)
-		return a, claimed, err
+		return s.beginInPlace(ctx, c)
 	}
 	begun, err := txn.Behind(ctx, s.db, patience, func(ctx context.Context) (b begun, err error) {
 		b.attempt, b.claimed, err = s.beginInPlace(ctx, c)
@@ -96,6 +94,7 @@ func (b begun) undo() {
 func (s *Store) beginInPlace(ctx context.Context, c store.Claim) (a *attempt, claimed store.Claimed, err error) {
 	var open *sql.Conn
 	defer func() {
+		s.db.NoteEnd(ctx, err)
 		switch {
 		case a != nil:
 		case open != nil: // the answer does not wait for it

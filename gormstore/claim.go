@@ -51,9 +51,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (claimed store.Claimed
 		return store.Claimed{}, err
 	}
 	if s.db.Calm() {
-		claimed, err = s.claimInPlace(ctx, c)
-		s.db.NoteEnd(ctx, err)
-		return claimed, err
+		return s.claimInPlace(ctx, c)
 	}
 	return txn.Behind(ctx, s.db, patience, func(ctx context.Context) (store.Claimed, error) {
 		return s.claimInPlace(ctx, c)
@@ -62,7 +60,10 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (claimed store.Claimed
 
 // claimInPlace is Claim for who has a place. It gives the place up.
 func (s *Store) claimInPlace(ctx context.Context, c store.Claim) (claimed store.Claimed, err error) {
-	defer s.db.LeaveClaim()
+	defer func() {
+		s.db.NoteEnd(ctx, err)
+		s.db.LeaveClaim()
+	}()
 	seen := s.seen.before(c.ID)
 	for range 2 { // the first claim may get the lock of a record that was committed after its snapshot
 		err = s.db.Write(ctx, func(q txn.Querier) error {

@@ -33,9 +33,10 @@ func (d *Database) Calm() bool {
 
 func (d *Database) isCalm() bool { return time.Now().UnixNano() > d.waters.roughUntil.Load() }
 
-// NoteEnd is called behind a claim that has run in the goroutine of its request.
+// NoteEnd is called behind a claim that has run in the goroutine of its request, before it gives up its place: the next one
+// is watched if this one was too late. The connection has the deadline, too, and may notice it before ctx does.
 func (d *Database) NoteEnd(ctx context.Context, err error) {
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if end, ok := ctx.Deadline(); err != nil && ok && !time.Now().Before(end) {
 		d.roughen()
 	}
 }
