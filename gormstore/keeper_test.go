@@ -3,10 +3,15 @@ package gormstore_test
 import (
 	"context"
 	"database/sql"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
+	"gorm.io/driver/postgres"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
@@ -140,4 +145,38 @@ func TestKeeperSurvivesItsConnection(t *testing.T) {
 		require.Less(t, tries, 5, err)
 	}
 	require.True(t, try(st.Find(ctx, won.ID, store.Viewer{All: true})).ok(t).LeaseUntil.After(won.LeaseUntil))
+}
+
+// A store that is closed opens no connection any more, also where the server does not answer.
+//
+// CONTRACT F-7
+func TestClosedStoreOpensNoConnection(t *testing.T) {
+	t.Parallel()
+	config := try(pgx.ParseConfig(migratedURL(t))).ok(t)
+	var hangs atomic.Bool
+	dials, ended := make(chan struct{}), make(chan error)
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if !hangs.CompareAndSwap(true, false) {
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}
+		dials <- struct{}{}
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return nil, ctx.Err()
+	}
+	pool := stdlib.OpenDB(*config)
+	st := newStore(t, openDB(t, postgres.New(postgres.Config{Conn: pool}), 4))
+	require.NoError(t, st.Validate(t.Context()))
+	pool.SetMaxIdleConns(-1)
+	hangs.Store(true) // the next one, which is the keeper's
+
+	claimed := make(chan error)
+	go func() {
+		_, err := st.Claim(t.Context(), command(core.Park))
+		claimed <- err
+	}()
+	<-dials
+	require.NoError(t, st.Close())
+	require.ErrorIs(t, <-ended, context.Canceled) // not that the try took too long
+	require.NoError(t, <-claimed)
 }

@@ -23,8 +23,8 @@ type keeper struct {
 	held atomic.Bool // there is a connection
 
 	mu      sync.Mutex
-	own     *sql.Conn // nil: there is none
-	opening bool
+	own     *sql.Conn     // nil: there is none
+	opening func()        // ends the tries to open one; nil: there are none
 	failed  error         // why the last one could not be opened
 	tried   chan struct{} // closed when the next try has ended; nil: nobody waits for it
 	stores  int           // that are not closed
@@ -80,6 +80,9 @@ func (d *Database) CloseKeeper() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.stores--
+		if k.stores <= 0 && k.opening != nil {
+			k.opening()
+		}
 		k.wake()
 	}
 }
@@ -111,7 +114,7 @@ func (d *Database) Keep(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
-	case k.own != nil:
+	case k.own != nil, k.stores <= 0:
 		return nil
 	case k.failed != nil:
 		return k.failed
@@ -169,11 +172,12 @@ func (k *keeper) add(t store.Ticket, r *renewal) {
 // wake begins what there is to do; k.mu is held.
 func (k *keeper) wake() {
 	switch {
-	case k.opening, k.working:
+	case k.opening != nil, k.working:
 	case k.own == nil && k.stores <= 0:
 	case k.own == nil:
-		k.opening = true
-		go k.open()
+		ctx, cancel := context.WithTimeout(context.Background(), openWithin)
+		k.opening = cancel
+		go k.open(ctx)
 	case k.stores <= 0 && len(k.waiting) == 0:
 		k.drop(func(own *sql.Conn) { _ = own.Close() })
 	case len(k.waiting) > 0:
@@ -183,15 +187,14 @@ func (k *keeper) wake() {
 	}
 }
 
-// open opens a connection.
-func (k *keeper) open() {
+// open opens a connection. ctx is that of k.opening.
+func (k *keeper) open(ctx context.Context) {
 	growStack()
-	ctx, cancel := context.WithTimeout(context.Background(), openWithin)
-	defer cancel()
 	again(ctx, long, func(int) bool { return k.openOnce(ctx) })
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.opening = false
+	k.opening()
+	k.opening = nil
 	if k.own != nil {
 		k.wake()
 	}
