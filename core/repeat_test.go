@@ -76,6 +76,45 @@ func TestRecordOfANewerRelease(t *testing.T) {
 	})
 }
 
+// Run leaves a half-done operation of a newer release alone, whether its attempts are used up or not, and says so. The repeat
+// of its client runs nothing either.
+//
+// CONTRACT H-4
+func TestHalfDoneOperationOfANewerRelease(t *testing.T) {
+	eachInBubble(t, map[string]int16{"of this release": 1, "of a newer one": 2}, func(t *testing.T, version int16) {
+		st, resumed := memstore.New(), 0
+		id := core.Scoping{}.RecordID(alice, "k-1")
+		attempt, _, err := st.Begin(t.Context(), store.Claim{ID: id, Owner: store.Owner{1}, Realm: core.Scoping{}.PrincipalRealm(alice),
+			Method: http.MethodPost, Route: pattern, Recovery: core.Resume, Hash: store.CommandHash{Version: version},
+			Lease: time.Minute, Deadline: time.Minute})
+		require.NoError(t, err)
+		attempt.Bind(t.Context(), nil)
+		_, err = attempt.Seal(t.Context(), store.Seal{Steps: []store.StepRecord{
+			{Name: "reserve", Kind: store.DatabaseStep, Finished: true, Result: []byte("1")}}})
+		require.NoError(t, err)
+
+		a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 3},
+			Resume: resumes(func(context.Context, core.Record) (*core.Answer, error) {
+				resumed++
+				return nil, errProvider
+			})}, created)
+		a.runFor(core.DefaultResumeFor + time.Hour)
+		rec, err := st.Find(t.Context(), id, store.Viewer{All: true})
+		require.NoError(t, err)
+		if version == 1 {
+			require.Equal(t, 2, resumed)
+			require.Equal(t, store.Unknown, rec.Stored)
+			return
+		}
+		require.Zero(t, resumed)
+		require.Equal(t, 1, rec.Attempts)
+		require.Equal(t, store.Running, rec.Stored)
+		require.ErrorContains(t, a.of(core.EventFailed)[0].Err, "newer release")
+		requireProblem(t, a.post("k-1", `{}`), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		require.Zero(t, a.ran())
+	})
+}
+
 // CONTRACT O-3, M-2, T-4, F-1
 func TestWhatRepeatsFind(t *testing.T) {
 	t.Run("review before a replay", func(t *testing.T) {

@@ -22,14 +22,20 @@ type Resumer func(ctx context.Context, operation Record) (*Answer, error)
 
 // resume continues Resume operations whose attempt was lost, one after the other (X). It takes each operation over with a
 // higher fence, as a repeat does. If several instances and repeats try this at once, one of them wins. An operation that
-// has used up its attempts or its time is parked, unless its route is unknown.
+// has used up its attempts or its time is parked, unless its route is unknown. The operations of a newer release,
+// whose commands this one cannot compare, are left to it: their steps may be others (H-4).
 func (m *Module) resume(ctx context.Context) {
 	if _, ok := m.cfg.Store.(store.Attempts); !ok {
 		return
 	}
 	q := store.Query{Resumable: true, Within: m.service, Limit: m.cfg.SweepBatch}
-	strangers := map[stranger]int{}
-	defer func() { m.tellStrangers(ctx, strangers) }()
+	strangers, newer := map[stranger]int{}, 0
+	defer func() {
+		m.tellStrangers(ctx, strangers)
+		if newer > 0 {
+			m.failed(ctx, fmt.Errorf("resume: %d operations wait for a newer instance: %w", newer, command.ErrUnknownVersion))
+		}
+	}()
 	for ctx.Err() == nil {
 		lost, err := m.operations.List(ctx, q)
 		if err != nil {
@@ -46,6 +52,10 @@ func (m *Module) resume(ctx context.Context) {
 				if rec.HalfDone() {
 					strangers[strangerOf(rec)]++
 				}
+				continue
+			}
+			if !command.Known(rec.Hash.Version) {
+				newer++
 				continue
 			}
 			limit := policy.Deadline + confirmFor

@@ -55,7 +55,7 @@ var contract = []chapter{
 		{id: "H-1", says: "SHA-256 over method, path and query (by RFC 3986), media type, body, and headers a policy names."},
 		{id: "H-2", says: "JSON is compared by meaning: member order and white space do not count, every digit does."},
 		{id: "H-3", says: "Other bodies are compared byte for byte, multipart without its boundary."},
-		{id: "H-4", says: "A repeat is hashed in the record's version; an unknown version is 503."},
+		{id: "H-4", says: "A repeat is hashed in the record's version; an unknown version is 503, and Run leaves it alone."},
 		{id: "H-5", says: "The handler reads the body as it came; above a cap or a limit in front 413; truncated: no claim."},
 		{id: "H-6", says: "Members whose names fold together keep their order in the hash; parts of a multipart body are capped."},
 		{id: "H-7", says: "The host belongs to the command only if the policy names it."},

@@ -88,6 +88,9 @@ const Version int16 = 1
 // command, so the answer is 503 (H-4).
 var ErrUnknownVersion = errors.New("idem: unknown version of the command hash; the record is from a newer release")
 
+// Known reports whether this release knows the rules of a version; a record without a hash has none.
+func Known(version int16) bool { return version <= Version }
+
 // Hash returns the hash of c by the rules of the given version, or ErrUnknownVersion.
 func (c Command) Hash(version int16) (store.CommandHash, error) {
 	switch version {
