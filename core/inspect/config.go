@@ -48,6 +48,9 @@ type Config struct {
 	// "POST /v1/keys/refusals", "POST /v1/operations/marks". The pages have them for supervisors. Default none.
 	Refuse, Mark string
 
+	// Erase is the route by which the API erases a principal, likewise: "POST /v1/erasures". Default none.
+	Erase string
+
 	// Numbers, if set, shows supervisors what this process did in the last hour, for every tenant. It must be told of the
 	// module's events: see [Numbers].
 	Numbers *Numbers
@@ -84,7 +87,7 @@ func New(cfg Config) (http.Handler, error) {
 		whole        bool
 	}{{"Settle", cfg.Settle, &routes.settle, false}, {"Retry", cfg.Retry, &routes.retry, false},
 		{"GiveUp", cfg.GiveUp, &routes.giveUp, false}, {"Refuse", cfg.Refuse, &routes.refuse, true},
-		{"Mark", cfg.Mark, &routes.mark, true}} {
+		{"Mark", cfg.Mark, &routes.mark, true}, {"Erase", cfg.Erase, &routes.erase, true}} {
 		var err error
 		if *r.to, err = parseRoute(r.field, r.route, r.whole, cfg.Module); err != nil {
 			errs = append(errs, err)
@@ -97,7 +100,7 @@ func New(cfg Config) (http.Handler, error) {
 }
 
 // commands are the API's routes for what the pages change.
-type commands struct{ settle, retry, giveUp, refuse, mark commandRoute }
+type commands struct{ settle, retry, giveUp, refuse, mark, erase commandRoute }
 
 // commandRoute is one of them.
 type commandRoute struct {

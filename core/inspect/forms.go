@@ -17,7 +17,8 @@ func readForm(sent url.Values) settlement {
 	}
 	return settlement{Key: get("key"), Fence: get("fence"), Who: get("who"), Outcome: get("outcome"), Sent: get("sent"),
 		Why: text("why"), Undone: text("undone"), Status: text("status"), Headers: text("headers"), Body: text("body"),
-		Confirm: text("confirm"), Before: text("before"), IDs: text("ids")}
+		Confirm: text("confirm"), Before: text("before"), IDs: text("ids"),
+		Owner: ownerOf(sent)}
 }
 
 // anotherLogin reports whether a form was opened by somebody else: another tab has signed in since. It is a new form then.

@@ -62,6 +62,8 @@ func newHandler(cfg Config, routes commands) http.Handler {
 		"POST restore/keys": (*visit).refuseKeys, "POST restore/marks": (*visit).markLost} {
 		page(pattern, func(v *visit) error { return v.mayRestore(serve) })
 	}
+	page("GET erase", (*visit).eraseForm)
+	page("POST erase", (*visit).erasePrincipal)
 	page("GET find", (*visit).findForm)
 	page("POST find", (*visit).find)
 	page("GET ", (*visit).nothing)

@@ -39,6 +39,7 @@ const (
 	giveUpRoute   = "POST /v1/operations/:id/give-up"
 	refuseRoute   = "POST /v1/keys/refusals"
 	markRoute     = "POST /v1/operations/marks"
+	eraseRoute    = "POST /v1/erasures"
 	restorerRoute = "POST /v1/restorers/marks"
 )
 
@@ -78,6 +79,7 @@ func newScopedDesk(t *testing.T, scoping core.Scoping, change ...func(*inspect.C
 			settleRoute:              {Recovery: core.Park, Roles: []string{"operator", "supervisor"}},
 			refuseRoute:              {Recovery: core.Park, Roles: []string{"supervisor"}},
 			markRoute:                {Recovery: core.Park, Roles: []string{"supervisor"}},
+			eraseRoute:               {Recovery: core.Resume, Roles: []string{"operator", "supervisor"}},
 			restorerRoute:            {Recovery: core.Park, Roles: []string{"restorer"}},
 			"POST /v1/timed":         {Recovery: core.Park, KeyFormat: core.TimedKey, KeyAge: time.Hour},
 			"PATCH /v1/profile/:one": {Exempt: "moves no money"},
@@ -90,7 +92,7 @@ func newScopedDesk(t *testing.T, scoping core.Scoping, change ...func(*inspect.C
 	})
 	require.NoError(t, err)
 	cfg := inspect.Config{Module: d.module, Settle: settleRoute, Retry: retryRoute, GiveUp: giveUpRoute,
-		Refuse: refuseRoute, Mark: markRoute, SignIn: "/login",
+		Refuse: refuseRoute, Mark: markRoute, Erase: eraseRoute, SignIn: "/login",
 		Caller: func(*http.Request) (core.Principal, error) {
 			if !d.caller.Valid() {
 				return olga, errors.New("no login") // a principal beside an error counts for nothing

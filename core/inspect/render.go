@@ -19,7 +19,7 @@ import (
 var pageFiles embed.FS
 
 // pages are the templates by name. Each has the layout around it. html/template escapes whatever is put in.
-var pages = parsePages("overview", "operations", "operation", "settled", "find", "settle", "push", "restore", "failure")
+var pages = parsePages("overview", "operations", "operation", "settled", "find", "settle", "push", "restore", "erase", "failure")
 
 func parsePages(names ...string) map[string]*template.Template {
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
@@ -44,6 +44,7 @@ type frame struct {
 	Settles    bool // the pages do not only read
 	Pushes     bool // they have something to do with half-done operations
 	Restores   bool // they have the forms for what a restore has lost
+	Erases     bool // they have the form that erases a principal
 	Page       any
 }
 
@@ -52,7 +53,7 @@ func (v *visit) show(status int, name, title, tab string, page any) error {
 	f := frame{Title: title, Prefix: v.Prefix, Tab: tab, Page: page}
 	if v.operator != nil {
 		f.Who, f.SignOut, f.Supervises = v.operator.Name(), v.SignOut, v.operator.Supervises()
-		f.Settles, f.Pushes, f.Restores = v.settles(), v.pushes(), v.restores()
+		f.Settles, f.Pushes, f.Restores, f.Erases = v.settles(), v.pushes(), v.restores(), v.erase.allows(v.principal)
 	}
 	var body bytes.Buffer // a page that cannot be rendered is an error, and not half a page
 	if err := pages[name].Execute(&body, f); err != nil {
@@ -79,7 +80,8 @@ type failure struct {
 func (f failure) Sent() (sent []quote) {
 	for _, field := range []quote{{"why", "Why"}, {"undone", "What has undone them"}, {"status", "Status of the answer"},
 		{"body", "Body, as JSON"}, {"headers", "Headers, one on each line"}, {"before", "Made before"},
-		{"ids", "Ids of operations, one on each line"}, {"confirm", "Confirm"}} {
+		{"ids", "Ids of operations, one on each line"}, {"issuer", "Issuer"}, {"tenant", "Tenant"}, {"client", "Client"},
+		{"subject", "Subject"}, {"confirm", "Confirm"}} {
 		if f.Form.Has(field.Name) {
 			sent = append(sent, field)
 		}

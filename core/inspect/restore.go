@@ -90,12 +90,13 @@ func (v *visit) refuseKeys() error {
 	}
 	return v.sendForm(v.refuse, form, body, func(r *http.Request, p core.Principal, _ string) *core.Reply {
 		return v.Module.ServeRefuseKeys(r, p)
-	}, func(form serviceForm, out *answered) restorePage {
+	}, func(status int, form serviceForm, out *answered) error {
 		page := restorePage{Keys: form}
 		if out != nil {
+			page.Keys = serviceForm{}
 			page.Done = "Keys made before " + utc(before) + " are refused from now on."
 		}
-		return page
+		return v.showRestore(status, page)
 	})
 }
 
@@ -111,15 +112,16 @@ func (v *visit) markLost() error {
 	}
 	return v.sendForm(v.mark, form, body, func(r *http.Request, p core.Principal, _ string) *core.Reply {
 		return v.Module.ServeMark(r, p)
-	}, func(form serviceForm, out *answered) restorePage {
+	}, func(status int, form serviceForm, out *answered) error {
 		page := restorePage{Marks: form}
 		if out != nil {
 			var done struct{ Marked, Left, Running int }
 			_ = json.Unmarshal(out.body.Bytes(), &done) // the API's own
+			page.Marks = serviceForm{}
 			page.Done = "Marked: " + operationsText(done.Marked) + ". Left alone, because they have a record: " +
 				thousands(done.Left) + "; because an attempt has not ended: " + thousands(done.Running) + "."
 		}
-		return page
+		return v.showRestore(status, page)
 	})
 }
 
@@ -140,16 +142,16 @@ func (v *visit) sentForm() (form serviceForm, ok bool, err error) {
 	return form, true, nil
 }
 
-// sendForm sends a form that is whole, and shows what has become of it. page gives the form back, or, with the answer, tells
+// sendForm sends a form that is whole, and shows what has become of it: show gives the form back, or, with the answer, tells
 // what was done.
 func (v *visit) sendForm(route commandRoute, form serviceForm, body []byte,
-	serve func(r *http.Request, p core.Principal, id string) *core.Reply, page func(serviceForm, *answered) restorePage) error {
+	serve func(r *http.Request, p core.Principal, id string) *core.Reply, show func(status int, form serviceForm, out *answered) error) error {
 	switch {
 	case !route.allows(v.principal):
 		return v.fail(http.StatusForbidden, "You may not do this", "For it the login needs one of the roles "+
 			strings.Join(route.roles, ", ")+". Nothing was changed.")
 	case form.Problem != "":
-		return v.showRestore(http.StatusBadRequest, page(form, nil))
+		return show(http.StatusBadRequest, form, nil)
 	}
 	out, err := v.command(v.r.Context(), route, store.ID{}, form.Key, body, serve)
 	switch {
@@ -158,8 +160,8 @@ func (v *visit) sendForm(route commandRoute, form serviceForm, body []byte,
 		return v.fail(http.StatusServiceUnavailable, "It is not known yet whether it was done",
 			"Send the form again as it is: it has a key of its own, and is carried out once.")
 	case out.status == http.StatusOK:
-		return v.showRestore(http.StatusOK, page(serviceForm{}, out))
+		return show(http.StatusOK, form, out)
 	}
 	form.Problem = out.problem()
-	return v.showRestore(out.status, page(form, nil))
+	return show(out.status, form, nil)
 }

@@ -111,6 +111,7 @@ func TestEveryFormIsGivenBack(t *testing.T) {
 			return url.Values{"key": {p.hidden(t, "key")}, "who": {p.hidden(t, "who")}, "fence": {p.hidden(t, "fence")},
 				"outcome": {"give_up"}, "why": {"why-1"}}
 		},
+		"/idem/erase":         func() url.Values { return d.erasure(customer) },
 		"/idem/restore/keys":  func() url.Values { return d.refusal(d.clock()) },
 		"/idem/restore/marks": func() url.Values { return d.restoreForm("marks", url.Values{"ids": {half.String()}, "why": {"why-1"}}) },
 	} {
@@ -161,6 +162,7 @@ func TestEveryFormIsGivenBack(t *testing.T) {
 	require.Empty(t, d.kinds(core.EventGivenUp))
 	require.Empty(t, d.kinds(core.EventKeysRefused))
 	require.Empty(t, d.kinds(core.EventMarked))
+	require.Empty(t, d.kinds(core.EventErasing))
 }
 
 // A supervisor without the role of a route is told so before the form.

@@ -43,9 +43,10 @@ type settlement struct {
 	Headers string // one on each line
 	Body    string
 	Confirm string
-	Before  string // of keys that are refused
-	IDs     string // that are marked
-	Sent    string // the hash of the command that an earlier sending of this form, whose outcome is not known, has sent
+	Before  string         // of keys that are refused
+	IDs     string         // that are marked
+	Owner   core.Principal // who is erased
+	Sent    string         // the hash of the command that an earlier sending of this form, whose outcome is not known, has sent
 }
 
 // confirmLength is how much of an id is typed.

@@ -91,6 +91,7 @@ func router(a *app.App) *echo.Echo {
 	e.POST("/idem/operations/:id/note", pages)
 	e.POST("/idem/restore/keys", pages)
 	e.POST("/idem/restore/marks", pages)
+	e.POST("/idem/erase", pages)
 	e.GET("/idem-sign-in", echo.WrapHandler(a.SignIn))
 	e.POST("/idem-sign-in", echo.WrapHandler(a.SignIn))
 	return e

@@ -59,6 +59,7 @@ func router(a *app.App) *gin.Engine {
 	r.POST("/idem/operations/:id/note", pages)
 	r.POST("/idem/restore/keys", pages)
 	r.POST("/idem/restore/marks", pages)
+	r.POST("/idem/erase", pages)
 	r.GET("/idem-sign-in", gin.WrapH(a.SignIn))
 	r.POST("/idem-sign-in", gin.WrapH(a.SignIn))
 	return r

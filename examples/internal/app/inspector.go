@@ -37,6 +37,7 @@ func (a *App) newInspector() (http.Handler, error) {
 		GiveUp:  "POST /v1/operations/:id/give-up",
 		Refuse:  "POST /v1/keys/refusals",
 		Mark:    "POST /v1/operations/marks",
+		Erase:   "POST /v1/erasures",
 		Caller: func(r *http.Request) (authctx.Principal, error) {
 			cookie, err := r.Cookie(signInCookie)
 			if err != nil {
@@ -58,6 +59,7 @@ func inspectorRoutes() core.Routes {
 		"POST /idem/operations/:id/note":   {Exempt: "writes a note; sent twice, it is one"},
 		"POST /idem/restore/keys":          {Exempt: "runs POST /v1/keys/refusals, which is guarded, with the form's key"},
 		"POST /idem/restore/marks":         {Exempt: "runs POST /v1/operations/marks, which is guarded, with the form's key"},
+		"POST /idem/erase":                 {Exempt: "runs POST /v1/erasures, which is guarded, with the form's key"},
 		"POST /idem-sign-in":               {Exempt: "sets the cookie of the demo; moves no money"},
 	}
 }
