@@ -153,6 +153,37 @@ func TestInspectorHalfDone(t *testing.T) {
 	})
 }
 
+// An erasure under whose principal nothing was found says so, with the first digits of the scope's hash, and shows what was typed.
+//
+// CONTRACT S-5
+func TestInspectorErases(t *testing.T) {
+	t.Parallel()
+	onEachApp(t, func(t *testing.T, framework string) {
+		p := inspected(t, framework)
+		b := newTab(t)
+		signIn(b, p, "operator-1")
+		b.click("nav a[href='/idem/erase']")
+		b.until("document.querySelector('form.settle')")
+		b.looks()
+		b.accessible()
+		nobody := core.Principal{Issuer: eval[string](b, "document.querySelector('[name=issuer]').value"),
+			Tenant: eval[string](b, "document.querySelector('[name=tenant]').value"), Subject: "custmoer-1"}
+		for field, text := range map[string]string{"subject": nobody.Subject, "why": "request 7", "confirm": "erase"} {
+			b.click("[name=" + field + "]")
+			b.press(text)
+		}
+		b.click("form.settle button")
+		b.until("document.querySelector('.done')")
+		scope := core.Scoping{}.PrincipalScope(nobody)
+		require.Contains(t, b.text(".done"), fmt.Sprintf("Nothing was erased: nothing was found under this principal "+
+			"that is to be erased; look at its issuer, tenant, client and subject: its scope begins with %x", scope[:4]))
+		require.Contains(t, b.text(".typed"), "custmoer-1")
+		require.Contains(t, b.text(".typed"), nobody.Issuer)
+		b.looks()
+		b.accessible()
+	})
+}
+
 // A reference and a reason without a place to break a line leave room for the other columns, and each table has a name.
 func TestInspectorColumns(t *testing.T) {
 	t.Parallel()
