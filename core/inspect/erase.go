@@ -31,7 +31,8 @@ func (v *visit) eraseForm() error {
 func (v *visit) showErase(status int, form serviceForm, done *erasure) error {
 	switch {
 	case v.erase.pattern == "":
-		return v.fail(http.StatusForbidden, "These pages only read", "This service does not let operators erase here. Use its API.")
+		return v.fail(http.StatusForbidden, "These pages only read",
+			"This service does not let operators erase here. Use its API.")
 	case !v.erase.allows(v.principal):
 		return v.fail(http.StatusForbidden, "You may not do this", "To erase, the login needs one of the roles "+
 			strings.Join(v.erase.roles, ", ")+". Nothing was erased.")

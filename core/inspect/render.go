@@ -19,7 +19,8 @@ import (
 var pageFiles embed.FS
 
 // pages are the templates by name. Each has the layout around it. html/template escapes whatever is put in.
-var pages = parsePages("overview", "operations", "operation", "settled", "find", "settle", "push", "restore", "erase", "failure")
+var pages = parsePages("overview", "operations", "operation", "settled", "find", "settle", "push", "restore", "erase",
+	"failure")
 
 func parsePages(names ...string) map[string]*template.Template {
 	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
@@ -53,7 +54,8 @@ func (v *visit) show(status int, name, title, tab string, page any) error {
 	f := frame{Title: title, Prefix: v.Prefix, Tab: tab, Page: page}
 	if v.operator != nil {
 		f.Who, f.SignOut, f.Supervises = v.operator.Name(), v.SignOut, v.operator.Supervises()
-		f.Settles, f.Pushes, f.Restores, f.Erases = v.settles(), v.pushes(), v.restores(), v.erase.allows(v.principal)
+		f.Settles, f.Pushes, f.Restores = v.settles(), v.pushes(), v.restores()
+		f.Erases = v.erase.allows(v.principal)
 	}
 	var body bytes.Buffer // a page that cannot be rendered is an error, and not half a page
 	if err := pages[name].Execute(&body, f); err != nil {

@@ -145,7 +145,8 @@ func (v *visit) sentForm() (form serviceForm, ok bool, err error) {
 // sendForm sends a form that is whole, and shows what has become of it: show gives the form back, or, with the answer, tells
 // what was done.
 func (v *visit) sendForm(route commandRoute, form serviceForm, body []byte,
-	serve func(r *http.Request, p core.Principal, id string) *core.Reply, show func(status int, form serviceForm, out *answered) error) error {
+	serve func(r *http.Request, p core.Principal, id string) *core.Reply,
+	show func(status int, form serviceForm, out *answered) error) error {
 	switch {
 	case !route.allows(v.principal):
 		return v.fail(http.StatusForbidden, "You may not do this", "For it the login needs one of the roles "+
