@@ -151,7 +151,7 @@ func TestRoundTripsOneByOne(t *testing.T) {
 	r := newRoundTrips(t, pgtest.URL(t), func(url string) *gorm.DB { return wrapped.of(t, openPostgres(t, url, 2)) })
 	requireWholeLife(t, r.store, r.db)
 	require.Equal(t, 7, r.of(t, func() { r.commit(t, paid(), false) }), "2xx")
-	require.Equal(t, 7, r.of(t, func() { r.commit(t, refused(), true) }), "4xx")
+	require.Equal(t, 8, r.of(t, func() { r.commit(t, refused(), true) }), "4xx")
 	r.requireReplay(t, 3)
 }
 

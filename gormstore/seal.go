@@ -301,8 +301,15 @@ func (e *segment) last(ctx context.Context, t *txn.Tx) (txn.LastCalls, error) {
 func (e *segment) isAlone() bool { return e.isFirst() && e.seal.Alone && e.seal.Answer != nil }
 
 // alone is the last message where the rows are undone. The transaction is ended in the same one, if that can be: in one that
-// has failed, or under a role that the handler has taken, the driver cannot prepare the rest.
+// has failed, or under a role that the handler has taken, the driver cannot prepare the rest. It takes the key's lock first:
+// an attempt that has begun since the transaction was lost goes on.
 func (e *segment) alone(ctx context.Context, t *txn.Tx, calls []txn.Call) (txn.LastCalls, error) {
+	switch lock, err := t.DB.CallOf(ctx, t.Conn.SQL, lockAlone, nil, e.Lock()); {
+	case err != nil:
+		return txn.LastCalls{}, err
+	case lock.Text != "":
+		calls = append([]txn.Call{lock}, calls...)
+	}
 	if t.Conn.Kept() == nil && txn.Status(t.Conn.SQL) != txn.Failed {
 		within, err := t.Undoing(ctx)
 		return txn.LastCalls{Within: within, Alone: calls}, err

@@ -9,6 +9,7 @@ const (
 	claimKey     txn.Statement = "claimKey"
 	insertRecord txn.Statement = "insertRecord"
 	lockFirst    txn.Statement = "lockFirst"
+	lockAlone    txn.Statement = "lockAlone"
 	lookTimed    txn.Statement = "lookTimed"
 	takeOver     txn.Statement = "takeOver"
 	lookFirst    txn.Statement = "lookFirst"

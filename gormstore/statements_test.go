@@ -73,7 +73,7 @@ func TestStatements(t *testing.T) {
 		t.Run("a refusal on Rollback is recorded alone", func(t *testing.T) {
 			tx, _ := beginRow(t, st, command(store.Rollback))
 			require.NoError(t, seal(t.Context(), tx, refused(), true))
-			requireStatements(t, read(), slices.Concat(opened, []string{`INSERT INTO "effects"`, asBegun, "ROLLBACK", insertRecord})...)
+			requireStatements(t, read(), slices.Concat(opened, []string{`INSERT INTO "effects"`, asBegun, "ROLLBACK", "SELECT 1 / CASE WHEN pg_catalog.pg_try_advisory_xact_lock", insertRecord})...)
 		})
 
 		t.Run("a replay on Rollback is one statement", func(t *testing.T) {

@@ -190,6 +190,28 @@ func TestSweepInFrontOfARefusal(t *testing.T) {
 	require.Equal(t, 1, query[int](t, db, "SELECT count(*) FROM idempotency_step"), "the start of a call that may be under way")
 }
 
+// A handler answers 4xx, its rows are undone, and its lock is free. Another attempt that has begun since goes on: the 4xx is not
+// recorded.
+//
+// CONTRACT X-0, M-6
+func TestRefusalBesideAnAttempt(t *testing.T) {
+	t.Parallel()
+	url := migratedURL(t)
+	config := try(pgx.ParseConfig(url)).ok(t)
+	stops := &stopper{Connector: stdlib.GetConnector(*config), begins: "SELECT answer.* FROM (SELECT 1 / CASE"}
+	pool := sql.OpenDB(stops)
+	t.Cleanup(func() { require.NoError(t, pool.Close()) })
+	slow := newStore(t, openDB(t, postgres.New(postgres.Config{Conn: pool}), 4))
+	require.NoError(t, slow.Validate(t.Context()))
+	c := command(store.Rollback)
+	first, _ := begin(t, slow, c)
+	other := newStore(t, openPostgres(t, url, 4))
+	var second store.Attempt
+	stops.first = func() { second, _ = begin(t, other, again(c)) }
+	require.ErrorIs(t, seal(t.Context(), first, refused(), true), store.ErrStale)
+	require.NoError(t, seal(t.Context(), second, paid(), false))
+}
+
 // A sweep drops the record of a timed key between the two statements with which an attempt begins. What the first one has
 // read is as it was before.
 //

@@ -150,8 +150,7 @@ func (w *world) beside(k *run, r *rand.Rand) {
 	second := w.start(k, w.instances[1], r.IntN(places))
 	defer second.end()
 	// Its lease was made after began, and a failed statement has not given the lock back.
-	holds := second.stands && !struck && (park || !k.unlocked) &&
-		!slices.ContainsFunc(k.program.actions, func(a action) bool { return a.verb == broken })
+	holds := second.stands && !struck && (park || !k.unlocked) && !k.program.breaks()
 	if holds {
 		k.alone(second.attempt, began.Add(lease*9/10))
 	}

@@ -48,6 +48,11 @@ type program struct {
 	status   int
 }
 
+// breaks reports that one of its statements fails: from then on its transaction holds the key no more, and writes nothing.
+func (p *program) breaks() bool {
+	return slices.ContainsFunc(p.actions, func(a action) bool { return a.verb == broken })
+}
+
 // newProgram makes a handler at random.
 func newProgram(r *rand.Rand) *program {
 	p := &program{recovery: []core.Recovery{core.Rollback, core.Resume, core.Resume, core.Park}[r.IntN(4)],

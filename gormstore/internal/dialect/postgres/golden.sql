@@ -422,6 +422,10 @@ WHERE (r.created_at, r.id) < ($11::bigint, $12::bytea) AND r.due_at IS NULL AND 
 ORDER BY r.created_at DESC, r.id DESC LIMIT $1) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
+-- name: lockAlone
+SELECT answer.* FROM (SELECT 1 / CASE WHEN pg_catalog.pg_try_advisory_xact_lock($1::bigint) THEN 1 ELSE 0 END) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
 -- name: lockFirst
 SELECT pg_catalog.pg_try_advisory_xact_lock($4::bigint),
 	CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END,

@@ -314,6 +314,9 @@ WHERE (r.created_at, r.id) < (?11, ?12) AND r.due_at IS NULL AND r.realm >= ?2 A
 	AND (?15 = '' OR (SELECT 1 FROM main.idempotency_reference o WHERE o.record_id = r.id AND o.value || '' = ?15 AND (?16 = '' OR o.name = ?16) LIMIT 1) IS NOT NULL)
 ORDER BY r.created_at DESC, r.id DESC LIMIT ?1;
 
+-- name: lockAlone
+;
+
 -- name: lockFirst
 ;
 

@@ -156,6 +156,11 @@ SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory'
 SELECT :try_lock($1::bigint),
 	CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> '' THEN :server_started END, :durably;
 
+-- name: lockAlone
+-- Takes the record's advisory lock ($1) for an answer that is recorded alone. Where another attempt holds it, it fails with 22012,
+-- because the record and COMMIT are on their way already.
+SELECT 1 / CASE WHEN :try_lock($1::bigint) THEN 1 ELSE 0 END;
+
 -- name: waitLocks
 -- Waits for the advisory locks in the JSON array $1, in its order. What the transaction writes is then durable.
 SELECT pg_catalog.pg_advisory_xact_lock(j.lock::bigint), :durably

@@ -8,6 +8,8 @@
 -- name: lockFirst
 -- The lock is this process's.
 
+-- name: lockAlone
+
 -- name: waitLocks
 
 -- name: held
