@@ -127,6 +127,21 @@ func TestRenewalsTogether(t *testing.T) {
 	}
 }
 
+// A renewal whose time is over before it is sent renews nothing.
+//
+// CONTRACT F-1
+func TestRenewalWhoseTimeIsOver(t *testing.T) {
+	t.Parallel()
+	st, _, won := leased(t)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 1_000 {
+		require.ErrorIs(t, st.Renew(over, won.Ticket, time.Minute), context.Canceled)
+	}
+	require.NoError(t, st.Close()) // what was sent has ended
+	require.Equal(t, won.LeaseUntil, try(st.Find(t.Context(), won.ID, store.Viewer{All: true})).ok(t).LeaseUntil)
+}
+
 // A connection that the server has ended is replaced.
 //
 // CONTRACT X-1, F-2

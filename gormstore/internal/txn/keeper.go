@@ -2,6 +2,7 @@ package txn
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -132,7 +133,7 @@ func (d *Database) Renew(
 		return 0, false, nil
 	}
 	text, args, err := d.Statements.text(ctx, d.Pool, statement, args)
-	if err != nil {
+	if err = cmp.Or(ctx.Err(), err); err != nil { // whose time is over sends nothing
 		return 0, true, err
 	}
 	r := &renewal{ended: make(chan error, 1)}
