@@ -304,7 +304,7 @@ func (c *crowd) open(ctx context.Context, way string) (http.Handler, error) {
 			return nil, err
 		}
 		c.busy.Go(func() { _ = m.Run(ctx) })
-		apps = append(apps, guarded(m, do))
+		apps = append(apps, guarded(m, unkeyed(do)))
 	}
 	var turn atomic.Uint64
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

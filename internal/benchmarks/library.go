@@ -35,11 +35,11 @@ func (a app) keyed(recovery core.Recovery, do work) http.Handler {
 	if err != nil {
 		panic(err) // a mistake in the line above
 	}
-	return guarded(m, do)
+	return guarded(m, unkeyed(do))
 }
 
-// guarded is keyed with a module.
-func guarded(m *core.Module, do work) http.Handler {
+// guarded is a handler behind a module.
+func guarded(m *core.Module, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r, refused := m.Admit(r, path, principal)
 		if refused != nil {
@@ -51,7 +51,7 @@ func guarded(m *core.Module, do work) http.Handler {
 			_ = refused.WriteTo(w)
 			return
 		}
-		unkeyed(do).ServeHTTP(attempt.Capture(w), attempt.Request())
+		handler.ServeHTTP(attempt.Capture(w), attempt.Request())
 		if answer := attempt.Finish(); answer != nil {
 			_ = answer.WriteTo(w)
 		}

@@ -4,6 +4,7 @@
 //	cd internal/benchmarks && go run . -for 60s                   prints them
 //	cd internal/benchmarks && go run . -for 5m -docs ../../docs   writes them into the page
 //	cd internal/benchmarks && go run . -crowds . -for 5s          tries crowds, so long each: see crowds.go
+//	cd internal/benchmarks && go run . -sizing -for 10s           predicts connections and disk, and measures: see sizing.go
 //
 // The sides of a comparison take turns in one run, and the result is a ratio. PostgreSQL is started from the installed
 // programs.
@@ -37,7 +38,11 @@ func command(args []string) error {
 	clients := flags.Int("clients", 16, "how many clients send at once on this machine")
 	docs := flags.String("docs", "", "the folder of performance.md, to write there; empty: print")
 	crowds := flags.String("crowds", "", "the trials with crowds whose names match; empty: compare quiet ways")
+	sizing := flags.Bool("sizing", false, "a steady load for so long: connections and disk, predicted and measured")
 	_ = flags.Parse(args) // exits on an error
+	if *sizing {
+		return trySizing(*total)
+	}
 	if *crowds != "" {
 		return tryCrowds(*crowds, *total)
 	}
