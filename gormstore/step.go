@@ -88,6 +88,9 @@ func scanStep(scan func(...any) error) (store.StepRecord, error) {
 	if encoding != plain {
 		return store.StepRecord{}, fmt.Errorf("idem: gormstore: a step has the encoding %d of a newer release", encoding)
 	}
+	if started == now+1 { // SQLite's clock counts milliseconds, and the second step of a statement starts a microsecond later
+		now = started
+	}
 	step.Kind, step.Finished = store.StepKind(kind), state == 2 //nolint:gosec // written by this package
 	step.StartedAt, step.FinishedAt, step.Now = time.UnixMicro(started), txn.Time(finished), time.UnixMicro(now)
 	for key := range slices.Chunk(derived, len(store.DerivedKey{})) {
