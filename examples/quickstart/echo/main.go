@@ -1,0 +1,95 @@
+// The README's quick start: a whole app with one money route, on Echo and PostgreSQL.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/labstack/echo/v4"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/authctx"
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/echoidem"
+	"github.com/auth19/idem/gormstore"
+)
+
+// Payment is a money row. Once is its second line: a UNIQUE operation.
+type Payment struct {
+	gormstore.Once `json:"-"`
+
+	ID     uint   `json:"id"`
+	Amount string `json:"amount"`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	db, err := gorm.Open(postgres.Open(os.Getenv("DATABASE_URL")), &gorm.Config{})
+	check(err)
+	check(errors.Join(db.AutoMigrate(&Payment{}), gormstore.Migrate(ctx, db)))
+	verifier, err := authctx.New(authctx.Config{
+		Issuer: "https://issuer.example", Audience: []string{"payments"}, Algorithms: []string{"HS256"},
+		Keyfunc: func(*jwt.Token) (any, error) { return []byte(os.Getenv("JWT_SECRET")), nil },
+	})
+	check(err)
+	e := echo.New()
+	var background sync.WaitGroup
+
+	// The layer, from here.
+	store, err := gormstore.New(db)
+	check(err)
+	idem, err := core.New(core.Config{Store: store, Routes: core.Routes{
+		"POST /v1/payments": {Recovery: core.Rollback, Roles: []string{"customer"}},
+	}})
+	check(err)
+	echoidem.TrackRoutes(e) // for the audit, before the first route
+	v1 := e.Group("/v1", echoidem.JWTGuard(verifier), echoidem.Idempotent(idem))
+	v1.POST("/payments", createPayment)
+	check(errors.Join(echoidem.Audit(e, idem), gormstore.Audit(ctx, db, &Payment{})))
+	background.Go(func() { check(idem.Run(ctx)) }) // sweeps, until ctx ends
+	// To here.
+
+	listener, err := net.Listen("tcp", os.Getenv("ADDR"))
+	check(err)
+	fmt.Println("listening on http://" + listener.Addr().String())
+	server := &http.Server{Handler: e, ReadHeaderTimeout: 10 * time.Second}
+	background.Go(func() { <-ctx.Done(); check(server.Shutdown(context.Background())) })
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		check(err)
+	}
+	background.Wait()
+	check(store.Close())
+}
+
+// createPayment is one attempt: what it writes through Tx commits with its answer, or not at all.
+func createPayment(c echo.Context) error {
+	var p Payment
+	if err := c.Bind(&p); err != nil {
+		return err // 400
+	}
+	switch _, err := gormstore.CreateOnce(gormstore.Tx(c.Request().Context()), &p); {
+	case errors.Is(err, gormstore.ErrOtherOperation):
+		return echo.ErrConflict
+	case err != nil:
+		return err // 500, rolled back: the key is free
+	}
+	return c.JSON(http.StatusCreated, p)
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
