@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/auth19/idem/core"
 )
@@ -27,12 +26,13 @@ func TestParseAmount(t *testing.T) {
 }
 
 func TestAmountsAreExact(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		cents := rapid.Int64Range(1, 999_999_999_999).Draw(t, "cents")
-		parsed, err := parseAmount("amount", formatCents(cents))
-		require.NoError(t, err)
-		require.Equal(t, cents, parsed)
-	})
+	for digits := int64(1); digits <= 100_000_000_000; digits *= 10 {
+		for _, cents := range []int64{digits, digits + 1, 3*digits + 7, 9*digits - 1} {
+			parsed, err := parseAmount("amount", formatCents(cents))
+			require.NoError(t, err)
+			require.Equal(t, cents, parsed)
+		}
+	}
 }
 
 func TestCheckText(t *testing.T) {
