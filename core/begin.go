@@ -122,6 +122,10 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 			}
 			return attempt, nil
 		}
+		if adm.isHashedBefore(&claimed) {
+			adm.hash, claim.Hash = claimed.Record.Hash, claimed.Record.Hash
+			continue
+		}
 		if claimed.Record.Ownerless() { // the id is made of the principal and the key, and so proves whose it is
 			m.adopt(r.Context(), adm, claim)
 		}
@@ -134,6 +138,18 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 			return nil, m.refuseRepeat(r, adm, problem)
 		}
 	}
+}
+
+// isHashedBefore reports whether the claim was lost to a half-done operation of the same command, which a release with other
+// rules has hashed. Only a claim by the record's rules continues it (H-4).
+func (a *admission) isHashedBefore(claimed *store.Claimed) bool {
+	rec := &claimed.Record
+	if claimed.Busy || rec.Recovery != Resume || rec.State() != store.Running || !rec.LeaseExpired() ||
+		rec.Hash.Version == a.hash.Version {
+		return false
+	}
+	same, err := a.sends(rec.Hash)
+	return same && err == nil
 }
 
 func (m *Module) claimFailed(r *http.Request, adm *admission, err error) {
