@@ -1,0 +1,205 @@
+package drill
+
+import (
+	"flag"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/crashtest"
+	"github.com/auth19/idem/internal/apptest"
+	"github.com/auth19/idem/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var upgrade = flag.Bool("upgrade", false, "builds an older app from history, and upgrades it")
+
+// Each life of the app ends by SIGKILL, at the next point between two statements, and the next life is one of the other side.
+// Nothing is doubled or lost on the way there and back. What the newer side has begun, the older one answers with 503 and leaves
+// alone; it lists and sweeps it; and the newer side goes on with it when it comes back.
+//
+// CONTRACT H-4, X-2, X-3, X-4
+func TestUpgrade(t *testing.T) {
+	if !*upgrade {
+		t.Skip("go test ./internal/drill -upgrade")
+	}
+	pgtest.Require(t)
+	older, newer := build(t)
+	t.Run("points", func(t *testing.T) {
+		for name, c := range map[string]struct {
+			route       kind
+			from, every int // of the points
+		}{
+			"payment": {payment, 0, 1}, "payout": {payout, 0, 1}, "refund": {refund, 0, 2}, "refund, the other half": {refund, 1, 2},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				l := newLane(t)
+				events := map[string]int{older.name: l.measure(older, c.route), newer.name: l.measure(newer, c.route)}
+				t.Logf("statements and calls: %v", events)
+				for point := c.from; point <= max(events[older.name], events[newer.name]); point += c.every {
+					at := crashtest.Point{Event: max(point-1, 0), After: point > 0}
+					if point <= events[older.name] {
+						l.forward(older, newer, c.route, at)
+					}
+					if point <= events[newer.name] {
+						l.back(newer, older, c.route, at)
+					}
+				}
+				l.sweeps(older, newer, c.route)
+			})
+		}
+	})
+	t.Run("under load", func(t *testing.T) { underLoad(t, older, newer) })
+}
+
+// measure counts the events of a command without a crash.
+func (l *lane) measure(s side, route kind) int {
+	l.be(s)
+	l.persist(l.command(route)) // what a process does only once is done
+	c := l.command(route)
+	answer := l.app.Do(l, c.Request)
+	events := len(l.gates.Seen())
+	require.Equal(l, http.StatusCreated, answer.Status, answer.Body)
+	require.Equal(l, c.effects, l.effects(c))
+	require.NotZero(l, events)
+	return events
+}
+
+// crash sends a new command to an app of the side, and kills it at the point. There is an answer if it came before.
+func (l *lane) crash(s side, route kind, at crashtest.Point) (c command, answers []apptest.Response) {
+	l.Helper()
+	l.be(s)
+	l.persist(l.command(payment))
+	c = l.command(route)
+	fault, app, early := l.gates.Strike(at), l.app, make(chan apptest.Response, 1)
+	go func() {
+		defer close(early)
+		if answer, err := app.Try(l.Context(), c.Request); err == nil {
+			early <- answer
+		}
+	}()
+	select {
+	case <-fault.Reached:
+		l.kill()
+		if answer, ok := <-early; ok {
+			answers = append(answers, answer)
+		}
+	case answer, ok := <-early:
+		l.kill()
+		if ok {
+			answers = append(answers, answer)
+		}
+	}
+	return c, answers
+}
+
+// forward kills the older app in the middle of a command, and the newer one ends it.
+func (l *lane) forward(older, newer side, route kind, at crashtest.Point) {
+	l.Helper()
+	c, answers := l.crash(older, route, at)
+	l.be(newer)
+	l.check(c, append(answers, l.persist(c)), at)
+}
+
+// back kills the newer app in the middle of a command. The older one leaves alone what there is of it, and the newer one ends it.
+// If nothing is there, the command is a new one for the older app.
+func (l *lane) back(newer, older side, route kind, at crashtest.Point) {
+	l.Helper()
+	c, answers := l.crash(newer, route, at)
+	time.Sleep(lease) // so that Run may go on with it, as soon as it begins
+	l.be(older)
+	var last apptest.Response
+	r := apptest.Request{Method: http.MethodGet, Path: "/readyz"}
+	l.app.Until(l, &r, func(r apptest.Response) bool { return r.Status == http.StatusOK }) // each loop of Run has had its round
+	before, there := row{}, false
+	l.app.Until(l, &c.Request, func(answer apptest.Response) bool {
+		last = answer
+		before, there = l.record(c)
+		return final(answer) || there && before.Version == 2
+	})
+	if final(last) {
+		l.check(c, append(answers, l.persist(c)), at)
+		return
+	}
+	done := l.effects(c)
+	for range 3 {
+		l.unknownVersion(c)
+	}
+	after, _ := l.record(c)
+	require.Equal(l, before, after, "%v: the older app has changed the record of the newer one", at)
+	require.Equal(l, done, l.effects(c), "%v: the older app has run a command of the newer one", at)
+	l.lists(c)
+	l.be(newer)
+	l.check(c, append(answers, l.persist(c)), at)
+}
+
+// unknownVersion asserts that the app refuses a repeat of a command that it cannot compare.
+func (l *lane) unknownVersion(c command) {
+	l.Helper()
+	answer := l.app.Do(l, c.Request)
+	require.Equal(l, http.StatusServiceUnavailable, answer.Status, answer.Body)
+	require.Equal(l, string(core.CodeStoreUnavailable), answer.Code(), answer.Body)
+}
+
+// lists asserts that operators find the command's operation, and in its list if it needs one.
+func (l *lane) lists(c command) {
+	l.Helper()
+	get := apptest.Request{Method: http.MethodGet, Path: "/v1/operations/" + c.id.String(), Token: l.app.Tokens["operator-1"]}
+	var operation struct{ ID, State string }
+	l.app.Do(l, get).Decode(l, &operation)
+	require.Equal(l, c.id.String(), operation.ID)
+	if operation.State != "unknown" && operation.State != "half_done" {
+		return
+	}
+	get.Path = "/v1/operations?limit=500&state=" + operation.State
+	list := []struct{ ID string }{}
+	l.app.Do(l, get).Decode(l, &list)
+	require.Contains(l, list, struct{ ID string }{c.id.String()})
+}
+
+// check asserts that the command was carried out once, and that no answer contradicts another.
+func (l *lane) check(c command, answers []apptest.Response, at crashtest.Point) {
+	l.Helper()
+	var first apptest.Response
+	for _, answer := range answers {
+		switch {
+		case !final(answer), c.unknown && answer.Code() == string(core.CodeOutcomeUnknown):
+			continue
+		case first.Status == 0:
+			first = answer
+		}
+		require.Equal(l, http.StatusCreated, answer.Status, "%v: %s", at, answer.Body)
+		require.Equal(l, first.Body, answer.Body, "%v: two answers", at)
+	}
+	is := l.effects(c)
+	if first.Status == 0 && c.unknown {
+		for name, count := range is {
+			require.LessOrEqual(l, count, c.effects[name], "%v: %s", at, name)
+		}
+		return
+	}
+	require.NotZero(l, first.Status)
+	require.Equal(l, c.effects, is, "%v", at)
+}
+
+// sweeps lets a record of the newer side come to its end: the older one answers 503 until then, and sweeps it.
+func (l *lane) sweeps(older, newer side, route kind) {
+	l.Helper()
+	l.be(newer)
+	c := l.command(route)
+	require.Equal(l, http.StatusCreated, l.persist(c).Status)
+	l.be(older)
+	l.unknownVersion(c)
+	l.lists(c)
+	l.kill()
+	_, err := l.db.ExecContext(l.Context(), "UPDATE idempotency_record SET expires_at = 1, purge_at = 1, due_at = 1 WHERE id = $1", c.id[:])
+	require.NoError(l, err)
+	l.be(older)
+	require.Eventually(l, func() bool { _, there := l.record(c); return !there }, patience, lease/10)
+}
