@@ -13,9 +13,13 @@ import (
 	"github.com/auth19/idem/core/crashtest"
 	"github.com/auth19/idem/internal/apptest"
 	"github.com/auth19/idem/internal/pgtest"
+	"github.com/auth19/idem/internal/testhost"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testhost.RunFour()
+	goleak.VerifyTestMain(m)
+}
 
 var upgrade = flag.Bool("upgrade", false, "builds an older app from history, and upgrades it")
 
@@ -58,17 +62,25 @@ func TestUpgrade(t *testing.T) {
 	t.Run("under load", func(t *testing.T) { underLoad(t, older, newer) })
 }
 
-// measure counts the events of a command without a crash.
+// measure counts the events of a command without a crash. On a busy machine the first answer may not be final: then it tries
+// again.
 func (l *lane) measure(s side, route kind) int {
 	l.be(s)
 	l.persist(l.command(route)) // what a process does only once is done
-	c := l.command(route)
-	answer := l.app.Do(l, c.Request)
-	events := len(l.gates.Seen())
-	require.Equal(l, http.StatusCreated, answer.Status, answer.Body)
-	require.Equal(l, c.effects, l.effects(c))
-	require.NotZero(l, events)
-	return events
+	for range 5 {
+		c := l.command(route)
+		answer := l.app.Do(l, c.Request)
+		events := len(l.gates.Seen())
+		if !final(answer) || c.unknown && answer.Code() == string(core.CodeOutcomeUnknown) {
+			continue
+		}
+		require.Equal(l, http.StatusCreated, answer.Status, answer.Body)
+		require.Equal(l, c.effects, l.effects(c))
+		require.NotZero(l, events)
+		return events
+	}
+	require.FailNow(l, "no command is answered at once")
+	return 0
 }
 
 // crash sends a new command to an app of the side, and kills it at the point. There is an answer if it came before.
@@ -115,10 +127,9 @@ func (l *lane) back(newer, older side, route kind, at crashtest.Point) {
 	time.Sleep(lease) // so that Run may go on with it, as soon as it begins
 	l.be(older)
 	var last apptest.Response
-	r := apptest.Request{Method: http.MethodGet, Path: "/readyz"}
-	l.app.Until(l, &r, func(r apptest.Response) bool { return r.Status == http.StatusOK }) // each loop of Run has had its round
+	l.until(apptest.Request{Method: http.MethodGet, Path: "/readyz"}, func(r apptest.Response) bool { return r.Status == http.StatusOK }) // each loop of Run has had its round
 	before, there := row{}, false
-	l.app.Until(l, &c.Request, func(answer apptest.Response) bool {
+	l.until(c.Request, func(answer apptest.Response) bool {
 		last = answer
 		before, there = l.record(c)
 		return final(answer) || there && before.Version == 2
@@ -193,7 +204,10 @@ func (l *lane) sweeps(older, newer side, route kind) {
 	l.Helper()
 	l.be(newer)
 	c := l.command(route)
-	require.Equal(l, http.StatusCreated, l.persist(c).Status)
+	for l.persist(c).Status != http.StatusCreated { // a payout whose attempt was lost on a busy machine
+		require.True(l, c.unknown)
+		c = l.command(route)
+	}
 	l.be(older)
 	l.unknownVersion(c)
 	l.lists(c)
