@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// patience bounds every wait for a process.
-const patience = 30 * time.Second
+// patience bounds every wait for a process, on a busy machine too.
+const patience = 2 * time.Minute
 
 // Build builds the program of an import path, and returns its file.
 func Build(t testing.TB, importPath string) string {
