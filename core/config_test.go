@@ -287,8 +287,7 @@ func TestConfigurationErrors(t *testing.T) {
 		"shadow without sightings": {park(func(c C) { c.Store, c.Policy.ShadowUntil = newFaultStore(memstore.New()), now.Add(time.Hour) }), []string{"store.Sightings"}},
 		"shadow on memstore":       {policy(func(p P) { p.Recovery, p.ShadowUntil = core.Rollback, now.Add(time.Hour) }), []string{"Recovery: Rollback needs a store"}},
 		"rekey window":             {policy(func(p P) { p.RekeyWindow = 25 * time.Hour }), []string{"RekeyWindow: 25h0m0s is not between 1s and 24h0m0s"}},
-		"rekey, odd":               {policy(func(p P) { p.Rekey = core.RekeyRefuse + 1 }), []string{"Policy: Rekey: 3 is neither core.RekeyReport nor core.RekeyRefuse"}},
-		"rekey without sightings":  {park(func(c C) { c.Store, c.Policy.Rekey = newFaultStore(memstore.New()), core.RekeyReport }), []string{"Policy: Rekey: needs a store that remembers commands"}},
+		"rekey without sightings":  {park(func(c C) { c.Store, c.Policy.RefuseRekeyed = newFaultStore(memstore.New()), true }), []string{"Policy: RefuseRekeyed: needs a store that remembers commands"}},
 		"max open negative":        {policy(func(p P) { p.MaxOpen = -1 }), []string{"MaxOpen: -1 is negative"}},
 		"store without lists":      {park(func(c C) { c.Store = struct{ core.Store }{memstore.New()} }), []string{"Store: ", "lists and settles no operations (store.Operations)", "use gormstore"}},
 

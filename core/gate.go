@@ -12,8 +12,8 @@ func (p Policy) gates() (gates []gate) {
 	if p.MaxOpen > 0 {
 		gates = append(gates, (*Module).checkOpen)
 	}
-	if p.Rekey != rekeyOff {
-		gates = append(gates, (*Module).detectRekey)
+	if p.RefuseRekeyed {
+		gates = append(gates, (*Module).refuseRekeyed)
 	}
 	return gates
 }

@@ -116,11 +116,15 @@ type Policy struct {
 	// belongs to the command only if you name "Host": name it if each host is another shop. If a proxy changes the host,
 	// name the header in which the proxy passes it on (H-7).
 	CommandHeaders []string
-	// Rekey says what happens if the same principal sends the same command again within RekeyWindow, but with a new key:
-	// RekeyReport or RekeyRefuse; default neither. Both need a [store.Sightings].
-	Rekey Rekey
+	// RefuseRekeyed refuses a suspected duplicate: the same principal sends the same command again within RekeyWindow, but
+	// with a new key. Usually the client makes a new key for each attempt instead of one for each intent, which is the most
+	// common cause of a double charge. But the caller may also want two equal commands: 409 suspected_duplicate names the
+	// operation of the earlier key, until RekeyWindow is over. If the store does not answer: 503. It needs a
+	// [store.Sightings], and costs one statement per request. It is no guarantee: two commands that arrive at the same
+	// moment may both pass, and a command that differs in one value always passes.
+	RefuseRekeyed bool
 	// RekeyWindow is how long after a command the same command with another key is a suspected duplicate: 1 s to 24 h,
-	// default 10 min. It is used on routes in shadow, and if Rekey is set.
+	// default 10 min. It is used on routes in shadow, and with RefuseRekeyed.
 	RekeyWindow time.Duration
 	// ShadowUntil puts the route in shadow until that time, at most 90 days ahead: the key is watched, but not enforced.
 	// Principal, roles and the table are enforced as usual. Requests pass with or without a key. Nothing is claimed,
@@ -204,7 +208,7 @@ func (p Policy) withDefaults(own Policy) Policy {
 	p.MaxOpen = cmp.Or(p.MaxOpen, own.MaxOpen)
 	p.KeyFormat = cmp.Or(p.KeyFormat, own.KeyFormat)
 	p.KeyAge = cmp.Or(p.KeyAge, own.KeyAge, store.DefaultKeyAge)
-	p.Rekey = cmp.Or(p.Rekey, own.Rekey)
+	p.RefuseRekeyed = p.RefuseRekeyed || own.RefuseRekeyed
 	p.RekeyWindow = cmp.Or(p.RekeyWindow, own.RekeyWindow, defaultRekeyWindow)
 	p.Unwritten = cmp.Or(p.Unwritten, own.Unwritten, UnwrittenEvent)
 	if p.CommandHeaders == nil {

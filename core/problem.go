@@ -40,7 +40,7 @@ const (
 	CodeBodyUnreadable     Code = "body_unreadable"     // 400: the request body broke off; retry
 	CodeNotFound           Code = "operation_not_found" // 404: no such operation of this principal
 	CodeNotSettleable      Code = "not_settleable"      // 409: only unknown operations can be settled, once
-	CodeSuspectedDuplicate Code = "suspected_duplicate" // 409: the same command came with another key; see Rekey
+	CodeSuspectedDuplicate Code = "suspected_duplicate" // 409: the same command came with another key; see RefuseRekeyed
 	CodeTooManyOpen        Code = "too_many_open"       // 429: too many commands of the principal are open; retry. See MaxOpen
 	CodeAnswerIncomplete   Code = "answer_incomplete"   // 500: a part of the handler's answer is missing; not recorded
 	CodeCallUnfinished     Code = "call_unfinished"     // 500: a success although a call is unfinished; not recorded
@@ -119,7 +119,7 @@ var problemKinds = map[Code]problemKind{
 	CodeBodyUnreadable:        {http.StatusBadRequest, "Request body unreadable", true, every},
 	CodeNotFound:              {http.StatusNotFound, "No such operation", false, nil},
 	CodeNotSettleable:         {http.StatusConflict, "Operation cannot be settled", false, nil},
-	CodeSuspectedDuplicate:    {http.StatusConflict, "Suspected duplicate", false, withRekeyRefuse},
+	CodeSuspectedDuplicate:    {http.StatusConflict, "Suspected duplicate", false, withRefuseRekeyed},
 	CodeTooManyOpen:           {http.StatusTooManyRequests, "Too many open operations", true, withMaxOpen},
 	CodeAnswerIncomplete:      {http.StatusInternalServerError, "Answer incomplete", false, every},
 	CodeCallUnfinished:        {http.StatusInternalServerError, "Call unfinished", true, withResume},
@@ -133,12 +133,12 @@ var problemKinds = map[Code]problemKind{
 
 // The routes whose requests may get a problem. A record may be older than the policy of its route. So a problem that
 // comes from a record, an unknown outcome for instance, can come on every route.
-func every(*Module, *route) bool               { return true }
-func withRights(_ *Module, r *route) bool      { return len(r.Roles) > 0 || r.Review != nil }
-func withRollback(_ *Module, r *route) bool    { return r.Recovery == Rollback }
-func withTransaction(_ *Module, r *route) bool { return r.Recovery != Park }
-func withResume(_ *Module, r *route) bool      { return r.Recovery == Resume }
-func withRekeyRefuse(_ *Module, r *route) bool { return r.Rekey == RekeyRefuse }
+func every(*Module, *route) bool                 { return true }
+func withRights(_ *Module, r *route) bool        { return len(r.Roles) > 0 || r.Review != nil }
+func withRollback(_ *Module, r *route) bool      { return r.Recovery == Rollback }
+func withTransaction(_ *Module, r *route) bool   { return r.Recovery != Park }
+func withResume(_ *Module, r *route) bool        { return r.Recovery == Resume }
+func withRefuseRekeyed(_ *Module, r *route) bool { return r.RefuseRekeyed }
 func withUnwrittenRefused(_ *Module, r *route) bool {
 	return r.Recovery == Rollback && r.Unwritten == UnwrittenRefused
 }

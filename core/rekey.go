@@ -16,55 +16,26 @@ const (
 	maxRekeyWindow     = 24 * time.Hour
 )
 
-// Rekey says what happens to a suspected duplicate: a command with a new key that the same principal sent a short time
-// ago with another key. Usually the client makes a new key for each attempt instead of one for each intent, which is the
-// most common cause of a double charge. But the caller may also want two equal commands. A key that has a record is never
-// suspected.
-//
-// It is no guarantee. Two commands that arrive at the same moment may both pass, and a command that differs in one value
-// always passes. It costs one statement per request.
-type Rekey uint8
-
-// What happens to a suspected duplicate.
-const (
-	rekeyOff    Rekey = iota // commands are not compared
-	RekeyReport              // it passes, and the observer gets EventSuspectedDuplicate
-	// RekeyRefuse: 409 suspected_duplicate, with the operation of the earlier key, until RekeyWindow is over. A repeat with
-	// the earlier key gets the recorded answer, or runs if nothing was applied. If the store does not answer: 503.
-	RekeyRefuse
-)
-
-// checkRekey reports to bad what is wrong with Rekey in a filled policy.
+// checkRekey reports to bad what is wrong with RefuseRekeyed in a filled policy.
 func (p Policy) checkRekey(st Store, bad func(format string, args ...any)) {
-	if p.Rekey > RekeyRefuse {
-		bad("Rekey: %d is neither core.RekeyReport nor core.RekeyRefuse", p.Rekey)
-	}
-	if _, ok := st.(store.Sightings); p.Rekey != rekeyOff && !ok {
-		bad("Rekey: needs a store that remembers commands (store.Sightings), and %T does not; use gormstore", st)
+	if _, ok := st.(store.Sightings); p.RefuseRekeyed && !ok {
+		bad("RefuseRekeyed: needs a store that remembers commands (store.Sightings), and %T does not; use gormstore", st)
 	}
 }
 
-// detectRekey is a gate. It reports a suspected duplicate, and refuses it if the policy says so.
-func (m *Module) detectRekey(r *http.Request, adm *admission) *Problem {
-	refuse, patience := adm.route.Rekey == RekeyRefuse, min(shadowPatience, m.cfg.ClaimTimeout)
-	if refuse {
-		patience = m.cfg.ClaimTimeout
-	}
-	seen, err := m.sight(r.Context(), adm, patience)
-	if err == nil && seen.Rekeyed && refuse {
+// refuseRekeyed is a gate. It refuses a suspected duplicate. A key that has a record is never suspected.
+func (m *Module) refuseRekeyed(r *http.Request, adm *admission) *Problem {
+	seen, err := m.sight(r.Context(), adm, m.cfg.ClaimTimeout)
+	if err == nil && seen.Rekeyed {
 		seen.Key, err = m.hasRecord(r.Context(), adm.id)
 	}
 	switch {
 	case err != nil:
 		m.storeFailed(r.Context(), adm.event(EventFailed), fmt.Errorf("rekey: %w", err))
-		if refuse {
-			return m.unavailable(err)
-		}
+		return m.unavailable(err)
 	case seen.Rekeyed && !seen.Key:
 		m.suspect(r, adm, seen)
-		if refuse {
-			return suspectedDuplicate(seen.Earlier)
-		}
+		return suspectedDuplicate(seen.Earlier)
 	}
 	return nil
 }
@@ -96,7 +67,7 @@ func (m *Module) sight(ctx context.Context, adm *admission, patience time.Durati
 	call := new(lazyContext).until(context.WithoutCancel(ctx), time.Now().Add(patience))
 	defer call.cancel(context.Canceled)
 	s := store.Sighting{ID: adm.id, Scope: m.cfg.Scoping.PrincipalScope(adm.principal), Hash: adm.hash,
-		Window: adm.route.RekeyWindow, Keep: adm.route.RekeyWindow, Tentative: !adm.shadow && adm.route.Rekey == RekeyRefuse}
+		Window: adm.route.RekeyWindow, Keep: adm.route.RekeyWindow, Tentative: !adm.shadow}
 	if adm.id != (ID{}) {
 		s.Keep = adm.route.Retention // for as long as a repeat would have been replayed
 	}

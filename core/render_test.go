@@ -93,7 +93,7 @@ func allKinds(t *testing.T) *core.Module {
 	t.Helper()
 	module := newModule(t, core.Config{Store: newRowsApp(t, core.Config{}, created).store, Routes: core.Routes{
 		"POST /v1/payments": {Recovery: core.Rollback, Roles: []string{"customer"}, MaxOpen: 10,
-			Rekey: core.RekeyRefuse, Unwritten: core.UnwrittenRefused},
+			RefuseRekeyed: true, Unwritten: core.UnwrittenRefused},
 		"POST /v1/payments/:id/refunds": {Recovery: core.Resume, KeyFormat: core.UUIDKey},
 		"PUT /v1/payouts/:payout":       {Recovery: core.Park, KeyFormat: core.TimedKey},
 		"PATCH /v1/payouts/:id":         {Recovery: core.Park, ShadowUntil: time.Now().Add(time.Hour)},

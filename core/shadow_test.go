@@ -290,7 +290,7 @@ func (b slowBody) Read([]byte) (int, error) {
 
 const order = `{"amount":1}`
 
-func rekeyPolicy(r core.Rekey) core.Policy { return core.Policy{Recovery: core.Park, Rekey: r} }
+var refusing = core.Policy{Recovery: core.Park, RefuseRekeyed: true}
 
 // CONTRACT M-3, M-1, R-6, F-1
 func TestRekey(t *testing.T) {
@@ -302,23 +302,8 @@ func TestRekey(t *testing.T) {
 		requireCreated(t, a.post("key-2", order), wire.ResultCreated)
 		require.Equal(t, 2, a.ran())
 	})
-	inBubble(t, "rekey report", func(t *testing.T) {
-		a := newApp(t, core.Config{Policy: rekeyPolicy(core.RekeyReport)}, created)
-		requireCreated(t, a.post("key-1", order), wire.ResultCreated)
-		a.requireTold(t, "claimed", "completed")
-		time.Sleep(time.Second)
-		requireCreated(t, a.post("key-2", order), wire.ResultCreated)
-		e := a.requireTold(t, "suspected_duplicate", "claimed", "completed")[0]
-		require.Equal(t, core.Scoping{}.RecordID(alice, "key-2"), e.Operation)
-		require.Equal(t, core.Scoping{}.RecordID(alice, "key-1"), e.Earlier)
-		requireCreated(t, a.post("key-2", order), wire.ResultReused)
-		requireCreated(t, a.post("key-1", order), wire.ResultReused)
-		a.requireTold(t, "replayed", "replayed")
-		requireCreated(t, a.postAs(core.Principal{Issuer: alice.Issuer, Subject: "bob"}, "key-1", order), wire.ResultCreated)
-		a.requireTold(t, "claimed", "completed")
-	})
 	inBubble(t, "a late repeat is no other key", func(t *testing.T) {
-		a := newApp(t, core.Config{Policy: rekeyPolicy(core.RekeyReport)}, created)
+		a := newApp(t, core.Config{Policy: refusing}, created)
 		for _, key := range []string{"key-1", "key-2"} {
 			requireCreated(t, a.post(key, order), wire.ResultCreated)
 			time.Sleep(core.DefaultRekeyWindow)
@@ -328,7 +313,7 @@ func TestRekey(t *testing.T) {
 		require.Empty(t, a.of(core.EventSuspectedDuplicate))
 	})
 	inBubble(t, "rekey refuse", func(t *testing.T) {
-		a := newApp(t, core.Config{Policy: rekeyPolicy(core.RekeyRefuse)}, created)
+		a := newApp(t, core.Config{Policy: refusing}, created)
 		requireCreated(t, a.post("key-1", order), wire.ResultCreated)
 		for range 2 { // a repeat of what was refused is refused again
 			time.Sleep(time.Minute)
@@ -338,7 +323,11 @@ func TestRekey(t *testing.T) {
 			require.Empty(t, w.Header().Get("Retry-After"))
 			require.Equal(t, "key-2", w.Header().Get("Idempotency-Key"))
 		}
+		e := a.of(core.EventSuspectedDuplicate)[0]
+		require.Equal(t, core.Scoping{}.RecordID(alice, "key-2"), e.Operation)
+		require.Equal(t, core.Scoping{}.RecordID(alice, "key-1"), e.Earlier)
 		require.Equal(t, 1, a.ran())
+		requireCreated(t, a.postAs(core.Principal{Issuer: alice.Issuer, Subject: "bob"}, "key-1", order), wire.ResultCreated)
 		requireCreated(t, a.post("key-1", order), wire.ResultReused)
 		requireProblem(t, a.post("key-1", `{"amount":2}`), http.StatusConflict, core.CodeKeyReused)
 		requireCreated(t, a.post("key-3", `{"amount":2}`), wire.ResultCreated) // another command
@@ -351,44 +340,38 @@ func TestRekey(t *testing.T) {
 		requireCreated(t, a.post("key-4", order), wire.ResultReused)
 	})
 	t.Run("a key that is free again is no other key: the command that came to nothing may be repeated with it", func(t *testing.T) {
-		a := newApp(t, core.Config{Policy: rekeyPolicy(core.RekeyRefuse)}, notApplied(status(http.StatusServiceUnavailable)))
+		a := newApp(t, core.Config{Policy: refusing}, notApplied(status(http.StatusServiceUnavailable)))
 		require.Equal(t, http.StatusServiceUnavailable, a.post("key-1", order).Code)
 		a.handler = created
 		requireCreated(t, a.post("key-1", order), wire.ResultCreated)
 	})
-	inBubble(t, "what ran before refusing was switched on is replayed", func(t *testing.T) {
+	inBubble(t, "what ran on an instance that does not refuse yet is replayed", func(t *testing.T) {
 		store := memstore.New()
-		reports := newApp(t, core.Config{Store: store, Policy: rekeyPolicy(core.RekeyReport)}, created)
-		refuses := newApp(t, core.Config{Store: store, Policy: rekeyPolicy(core.RekeyRefuse)}, created)
-		requireCreated(t, reports.post("key-1", order), wire.ResultCreated)
+		refuses := newApp(t, core.Config{Store: store, Policy: refusing}, created)
+		lets := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park}}, created)
+		requireCreated(t, refuses.post("key-1", order), wire.ResultCreated)
 		time.Sleep(time.Second)
-		requireCreated(t, reports.post("key-2", order), wire.ResultCreated)
+		requireCreated(t, lets.post("key-2", order), wire.ResultCreated)
 		requireCreated(t, refuses.post("key-2", order), wire.ResultReused)
-		require.Equal(t, []core.EventKind{core.EventReplayed}, refuses.kinds())
+		require.Empty(t, refuses.of(core.EventSuspectedDuplicate))
 	})
 	t.Run("rekey without store", func(t *testing.T) {
 		away := errors.New("away")
-		for policy, broken := range map[core.Rekey]bool{core.RekeyReport: false, core.RekeyRefuse: true} {
-			store := newFaultyWatcher(memstore.New())
-			store.on("sight", func(context.Context) error { return away })
-			a := newApp(t, core.Config{Store: store, Policy: rekeyPolicy(policy)}, created)
-			w := a.post("key-1", order)
-			require.ErrorIs(t, a.told()[0].Err, away)
-			if broken {
-				requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-				require.Equal(t, "2", w.Header().Get("Retry-After"))
-				require.Zero(t, a.ran())
-			} else {
-				requireCreated(t, w, wire.ResultCreated)
-			}
-		}
+		store := newFaultyWatcher(memstore.New())
+		store.on("sight", func(context.Context) error { return away })
+		a := newApp(t, core.Config{Store: store, Policy: refusing}, created)
+		w := a.post("key-1", order)
+		require.ErrorIs(t, a.told()[0].Err, away)
+		requireProblem(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		require.Equal(t, "2", w.Header().Get("Retry-After"))
+		require.Zero(t, a.ran())
 	})
 	t.Run("rekey configuration", func(t *testing.T) {
-		idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{Rekey: core.RekeyReport, RekeyWindow: time.Hour},
+		idem, err := core.New(core.Config{Store: memstore.New(), Policy: core.Policy{RefuseRekeyed: true, RekeyWindow: time.Hour},
 			Routes: core.Routes{"POST /pay": {Recovery: core.Park}, "POST /quiet": {Recovery: core.Park, RekeyWindow: time.Minute}}})
 		require.NoError(t, err)
 		require.Equal(t, time.Hour, idem.Declared()[0].Policy.RekeyWindow)
 		require.Equal(t, time.Minute, idem.Declared()[1].Policy.RekeyWindow)
-		require.Equal(t, core.RekeyReport, idem.Declared()[1].Policy.Rekey)
+		require.True(t, idem.Declared()[1].Policy.RefuseRekeyed)
 	})
 }

@@ -473,7 +473,7 @@ func TestTimedKeysBesideOtherRules(t *testing.T) {
 		before := newApp(t, timedKeys(store, time.Hour), created)
 		requireCreated(t, before.post(ago(0), `{}`), "created")
 		after := newApp(t, core.Config{Store: store, Policy: core.Policy{Recovery: core.Park, MaxOpen: 1,
-			Rekey: core.RekeyRefuse}}, status(http.StatusBadGateway))
+			RefuseRekeyed: true}}, status(http.StatusBadGateway))
 		after.post(ago(0), `{}`)
 		requireProblem(t, after.post(ago(0), `{"a":1}`), http.StatusTooManyRequests, core.CodeTooManyOpen)
 		after.requireTooOld(ago(2 * time.Hour))
@@ -481,7 +481,7 @@ func TestTimedKeysBesideOtherRules(t *testing.T) {
 	// What a key is too old for is said before the caller is told to come again, or that it is a suspected duplicate.
 	inBubble(t, "too old beside other refusals", func(t *testing.T) {
 		a := newApp(t, timedKeys(memstore.New(), time.Hour, func(c *core.Config) {
-			c.Policy.MaxOpen, c.Policy.Rekey = 1, core.RekeyRefuse
+			c.Policy.MaxOpen, c.Policy.RefuseRekeyed = 1, true
 		}), status(http.StatusBadGateway))
 		unknown := ago(0)
 		a.post(unknown, `{}`)

@@ -148,7 +148,7 @@ WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '
 // docs/operations.md says how long a sighting stays: an erasure leaves it.
 func TestSightingsStayForRetention(t *testing.T) {
 	db := parallelPostgres(t)
-	hook := webhook{t, newModule(t, newStore(t, db), core.Policy{Recovery: core.Park, Rekey: core.RekeyReport})}
+	hook := webhook{t, newModule(t, newStore(t, db), core.Policy{Recovery: core.Park, RefuseRekeyed: true})}
 	require.Equal(t, 200, hook.call("a", func(context.Context) int { return 200 }).Code)
 	kept := query[[]int64](t, db, "SELECT purge_at - seen_at FROM idempotency_sighting")
 	require.Equal(t, []int64{store.DefaultRetention.Microseconds()}, kept)

@@ -77,7 +77,7 @@ func allKinds(t *testing.T, changes ...func(*core.Config)) *core.Module {
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	cfg := core.Config{Store: store, Routes: core.Routes{
 		"POST /v1/payments": {Recovery: core.Rollback, Roles: []string{"customer"}, MaxOpen: 10,
-			Rekey: core.RekeyRefuse},
+			RefuseRekeyed: true},
 		"POST /v1/payments/:id/refunds": {Recovery: core.Resume, KeyFormat: core.UUIDKey},
 		"PUT /v1/payouts/:payout":       {Recovery: core.Park, KeyFormat: core.TimedKey},
 		"PATCH /v1/payouts/:id":         {Recovery: core.Park, ShadowUntil: time.Now().Add(time.Hour)},

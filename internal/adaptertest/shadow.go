@@ -57,7 +57,7 @@ func shadow(t *testing.T, a Adapter) {
 func rekey(t *testing.T, a Adapter) {
 	sqlite := NewSQLite(t)
 	cfg := sqlite.Config()
-	cfg.Policy.Rekey = core.RekeyRefuse
+	cfg.Policy.RefuseRekeyed = true
 	client := paying(t, a, cfg, func(c Context) error {
 		Pay(t, c.Request().Context())
 		return c.NoContent(http.StatusCreated)
