@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -48,93 +49,124 @@ func (u *Unready) Unwrap() error { return u.Err }
 // the store is ([store.Operations].Ready), and Run is alive: each of its loops has finished an item or a round within the
 // item's deadline. What a provider does makes nothing unready.
 //
-// All who call it within a second share one question to the store, which may take as long as ClaimTimeout. If the answer is
-// another one than before, the observer gets EventFailed with the error.
+// All who call it within a second share one question to the store, also those who ask another module over it. It may take as
+// long as ClaimTimeout. If the answer is another one than before, the observer gets EventFailed with the error.
 func (m *Module) Ready(ctx context.Context) error {
-	asked := m.readiness.join(m.askReady)
+	asked := m.askStore()
 	select {
 	case <-asked.over:
 	case <-ctx.Done():
 		return &Unready{Missing: []string{MissingStore}, Degraded: m.readiness.was.Load(), Err: ctx.Err()}
 	}
-	if asked.unready == nil {
-		return nil
+	if unready := m.unready(ctx, asked.err); unready != nil {
+		return unready
 	}
-	return asked.unready
+	return nil
 }
 
-// askReady asks the store, and looks at Run.
-func (m *Module) askReady() *Unready {
-	ctx, cancel := context.WithTimeout(context.Background(), m.cfg.ClaimTimeout)
-	defer cancel()
-	var u Unready
-	u.Err = calm(func() error { return m.operations.Ready(ctx) })
+// unready judges what the store has said, and looks at Run.
+func (m *Module) unready(ctx context.Context, said error) *Unready {
+	u := Unready{Err: said}
 	away := false
 	switch {
-	case u.Err == nil:
-	case errors.Is(u.Err, store.ErrSchema):
+	case said == nil:
+	case errors.Is(said, store.ErrSchema):
 		u.Missing = append(u.Missing, MissingSchema)
-	case errors.Is(u.Err, store.ErrUnfit):
+	case errors.Is(said, store.ErrUnfit):
 		u.Missing = append(u.Missing, MissingSelfTest)
 	default:
 		u.Missing = append(u.Missing, MissingStore)
-		away = !errors.Is(u.Err, store.ErrNoWrites)
+		away = !errors.Is(said, store.ErrNoWrites)
 	}
 	if !m.running.Load() || !m.pulses.alive() {
 		u.Missing = append(u.Missing, MissingRun)
 	}
 	u.Degraded = away && m.readiness.was.Load() // without its store, Run cannot be alive
-	before := m.readiness.last
-	m.readiness.last = u.Missing
+	changed := m.readiness.become(u.Missing)
 	if len(u.Missing) == 0 {
-		m.readiness.was.Store(true)
 		return nil
 	}
-	if !slices.Equal(before, u.Missing) {
+	if changed {
 		m.observe(ctx, Event{Kind: EventFailed, Err: &u})
 	}
 	return &u
 }
 
-// readiness is what Ready knows.
+// readiness is what a module knows of its own.
 type readiness struct {
-	was  atomic.Bool // it has been ready
-	last []string    // what was missing; of the question that is under way
+	was atomic.Bool // it has been ready
 
-	mu    sync.Mutex
-	asked *asked
+	mu   sync.Mutex
+	last []string // what was missing
 }
 
-// asked is one question, for all who come meanwhile.
-type asked struct {
-	begun   time.Time
-	over    chan struct{} // closed at its end
-	unready *Unready
+// become notes what is missing, and reports whether that is something else than before.
+func (r *readiness) become(missing []string) (changed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed = !slices.Equal(r.last, missing)
+	r.last = missing
+	if len(missing) == 0 {
+		r.was.Store(true)
+	}
+	return changed
+}
+
+// question is one to a store, for all who come meanwhile.
+type question struct {
+	begun time.Time
+	over  chan struct{} // closed at its end
+	err   error
+}
+
+// questions has the last question to each store, for a while. A process may have several modules over one.
+var questions struct {
+	sync.Mutex
+	to map[any]*question
 }
 
 const readyEvery = time.Second
 
-// join returns the question to wait for, and begins one if the last is over and a second old.
-func (r *readiness) join(ask func() *Unready) *asked {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if a := r.asked; a != nil {
+// askStore returns the question to wait for, and begins one if the last is over and a second old.
+func (m *Module) askStore() *question {
+	var key any = m
+	if reflect.ValueOf(m.operations).Comparable() {
+		key = m.operations
+	}
+	questions.Lock()
+	defer questions.Unlock()
+	if q := questions.to[key]; q != nil {
 		select {
-		case <-a.over:
-			if time.Since(a.begun) < readyEvery {
-				return a
+		case <-q.over:
+			if time.Since(q.begun) < readyEvery {
+				return q
 			}
 		default:
-			return a
+			return q
 		}
 	}
-	a := &asked{begun: time.Now(), over: make(chan struct{})}
-	r.asked = a
+	q := &question{begun: time.Now(), over: make(chan struct{})}
+	if questions.to == nil {
+		questions.to = map[any]*question{}
+	}
+	questions.to[key] = q
 	go func() {
-		defer close(a.over)
-		a.unready = ask()
+		defer close(q.over)
+		ctx, cancel := context.WithTimeout(context.Background(), m.cfg.ClaimTimeout)
+		defer cancel()
+		q.err = calm(func() error { return m.operations.Ready(ctx) })
+		time.AfterFunc(2*readyEvery, func() { q.forget(key) })
 	}()
-	return a
+	return q
+}
+
+// forget lets go of a store that nobody asks any more.
+func (q *question) forget(key any) {
+	questions.Lock()
+	defer questions.Unlock()
+	if questions.to[key] == q {
+		delete(questions.to, key)
+	}
 }
 
 // pulses are those of the loops of Run.

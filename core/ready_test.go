@@ -144,4 +144,35 @@ func TestReady(t *testing.T) {
 		require.ErrorIs(t, a.module.Ready(ctx), context.DeadlineExceeded, "who asks need not wait as long as the store")
 		time.Sleep(time.Minute)
 	})
+	inBubble(t, "two modules", func(t *testing.T) {
+		asked := 0
+		hook := func(context.Context) error { asked++; return nil }
+		st, other := newFaultStore(memstore.New()), newFaultStore(memstore.New())
+		st.on("ready", hook)
+		other.on("ready", hook)
+		first, second, apart := newApp(t, core.Config{Store: st}, created), newApp(t, core.Config{Store: st}, created),
+			newApp(t, core.Config{Store: other}, created)
+		defer first.start()()
+		defer apart.start()()
+		for round := range 3 {
+			time.Sleep(time.Second)
+			require.NoError(t, first.module.Ready(t.Context()))
+			require.ErrorContains(t, second.module.Ready(t.Context()), core.MissingRun, "each has its own Run")
+			require.Equal(t, 2*round+1, asked, "one question to a store")
+			require.NoError(t, apart.module.Ready(t.Context()))
+			require.Equal(t, 2*round+2, asked, "another store is another question")
+		}
+		require.Len(t, second.of(core.EventFailed), 1)
+	})
+	inBubble(t, "a store that cannot be compared", func(t *testing.T) {
+		a := newApp(t, core.Config{Store: incomparable{newFaultStore(memstore.New()), nil}}, created)
+		defer a.start()()
+		require.Equal(t, isReady, a.probe(false))
+	})
+}
+
+// incomparable is no key of a map.
+type incomparable struct {
+	*faultStore
+	_ []int
 }

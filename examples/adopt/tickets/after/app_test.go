@@ -19,6 +19,7 @@ func TestAfter(t *testing.T) {
 	require.NoError(t, audit(t.Context(), e, idem, db))
 	require.Equal(t, []string{`"PUT /v1/shows/:id/like": {Exempt: "TODO"},`}, idem.Undeclared())
 	app := drive.Serve(t, e, db)
+	require.JSONEq(t, `{"status":"unready","missing":["run"]}`, app.Do(http.MethodGet, "/readyz", "", "", "").Body, "main calls Run")
 	token, err := newToken("customer-1")
 	require.NoError(t, err)
 	const order = `{"show": "opera", "seats": 2}`

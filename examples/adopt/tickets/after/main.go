@@ -55,6 +55,7 @@ func router(db *gorm.DB, idem *core.Module) *echo.Echo {
 	e := echo.New()
 	echoidem.TrackRoutes(e) // for the audit, before the first route
 	e.Use(middleware.Recover())
+	e.GET("/readyz", echo.WrapHandler(core.Readiness{Module: idem}))
 	h := handlers{db}
 	v1 := e.Group("/v1", echojwt.WithConfig(echojwt.Config{SigningKey: secret}))
 	v1.GET("/shows/:id", h.show)

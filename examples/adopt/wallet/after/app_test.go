@@ -18,6 +18,7 @@ func TestAfter(t *testing.T) {
 	require.NoError(t, audit(t.Context(), r, idem))
 	require.Equal(t, []string{`"POST /api/wallet": {Exempt: "TODO"},`, `"POST /login": {Exempt: "TODO"},`}, idem.Undeclared())
 	app := drive.Serve(t, r, db)
+	require.JSONEq(t, `{"status":"unready","missing":["run"]}`, app.Do(http.MethodGet, "/readyz", "", "", "").Body, "main calls Run")
 	alice := tokenOf(t, 1)
 	for _, token := range []string{alice, tokenOf(t, 2)} {
 		require.Equal(t, http.StatusOK, app.Do(http.MethodPost, "/api/wallet", token, "", "").Status)

@@ -46,6 +46,7 @@ func router(idem *core.Module) *gin.Engine {
 	h := handlers{wallets}
 
 	r.POST("/login", h.login)
+	r.GET("/readyz", gin.WrapH(core.Readiness{Module: idem}))
 	api := r.Group("/api", auth)
 	api.POST("/wallet", h.open)
 	api.GET("/wallet", h.wallet)
