@@ -57,6 +57,8 @@ func observe(t *testing.T, program, database string) {
 		require.NotContains(t, m.text, secret)
 	}
 	require.Equal(t, http.StatusNotFound, do(t, p, apptest.Request{Method: "GET", Path: "/metrics"}, 404).Status)
+	probe := apptest.Request{Method: http.MethodGet, Path: "/readyz"}
+	p.Until(t, &probe, func(r apptest.Response) bool { return r.Status == http.StatusOK })
 
 	compareQueries(t, m)
 	followRunbook(t, p, payout)

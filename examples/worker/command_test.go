@@ -48,6 +48,8 @@ func TestOneCommand(t *testing.T) {
 			require.Empty(t, p.Log())
 
 			p = apptest.Start(t, test.program, dir, env...)
+			probe := apptest.Request{Method: http.MethodGet, Path: "/readyz"}
+			p.Until(t, &probe, func(r apptest.Response) bool { return r.Status == http.StatusOK })
 			require.Equal(t, first.Body, pay("k1").Body)
 			require.Equal(t, http.StatusCreated, pay("k3").Status)
 			says("a piece taken, 999997 left; a mail written")
