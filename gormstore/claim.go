@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -13,7 +14,7 @@ import (
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
-// claimArgs are $1 to $17 of claimKey and takeOver.
+// claimArgs are $1 to $17 of takeOver, and of insertRecord on SQLite.
 func claimArgs(c store.Claim) []any {
 	return append(make([]any, 0, 23), // with room for the arguments of the longest statement
 		c.ID[:], c.Scope[:], c.Owner[:], int64(c.Recovery), c.Method, c.Route, int64(c.Hash.Version), c.Hash.Sum[:],
@@ -80,81 +81,75 @@ func (s *Store) claimInPlace(ctx context.Context, c store.Claim) (claimed store.
 	return claimed, err
 }
 
-// claim claims on q, and claims again after a snapshot race.
-func (s *Store) claim(ctx context.Context, q txn.Querier, c store.Claim) (store.Claimed, error) {
+// claim claims on q.
+func (s *Store) claim(ctx context.Context, q txn.Querier, c store.Claim) (claimed store.Claimed, err error) {
 	if !s.db.Dialect.Returns {
 		return s.claimAndAsk(ctx, q, c)
 	}
-	for range txn.MaxTries {
-		claimed, err := s.claimOrTell(ctx, q, c)
-		if !errors.Is(err, txn.ErrRace) {
+	for try := range txn.MaxTries { // who only looks, or loses, holds the lock for a moment; what was met may have gone
+		if claimed, err = s.insert(ctx, q, c); err != nil || claimed.Won {
+			return claimed, err
+		}
+		claimed, err = s.take(ctx, q, c)
+		if again := errors.Is(err, txn.ErrRace) || claimed.Busy && try == 0; !again {
 			return claimed, err
 		}
 	}
-	return store.Claimed{}, txn.ErrRace
+	return claimed, err
 }
 
-// claimAlone is claim outside an attempt's transaction. It begins with the statement that most likely decides: lookFirst for
-// a key that was seen before, insertRecord for others. Both are cheaper than claimKey, which follows if they decide nothing.
+// claimAlone is claim outside an attempt's transaction. For a key that was seen before it looks first.
 func (s *Store) claimAlone(ctx context.Context, q txn.Querier, c store.Claim, seen bool) (claimed store.Claimed, err error) {
-	switch {
-	case seen:
+	if seen {
 		if claimed, err = s.lookFirst(ctx, c); err != nil || txn.IsThere(claimed) {
 			return claimed, err
-		}
-	default:
-		var now pgtype.Int8
-		var by txn.Server
-		row := []any{&now, &by.PID, &by.Started}
-		err = s.db.AskOn(ctx, q, insertRecord, &by, row, append(claimArgs(c), txn.LockKey(c.ID), c.Traceparent)...)
-		switch {
-		case err != nil:
-			return store.Claimed{}, err
-		case now.Valid:
-			return s.won(ctx, wonRecord(c, 1, txn.Time(now)), by)
 		}
 	}
 	return s.claim(ctx, q, c)
 }
 
-// claimRow takes the row of claimKey.
-type claimRow struct {
-	lock  sql.NullBool
-	won   txn.Flag
-	now   pgtype.Int8
-	floor floor
-	scan  recordScan
-}
-
-func (r *claimRow) targets() []any { return r.scan.targets(&r.lock, &r.won, &r.now, &r.floor) }
-
-func (s *Store) claimOrTell(ctx context.Context, q txn.Querier, c store.Claim) (store.Claimed, error) {
-	var row claimRow
-	args := append(claimArgs(c), txn.LockKey(c.ID), c.Traceparent)
-	if err := s.db.QueryRow(ctx, q, claimKey, args...).Scan(row.targets()...); err != nil {
+// insert wins a key that has no record. Otherwise it says nothing.
+func (s *Store) insert(ctx context.Context, q txn.Querier, c store.Claim) (store.Claimed, error) {
+	from, to := txn.Micros(c.Window.From), int64(math.MaxInt64)
+	floor, name := floorName(c), insertRecord
+	if floor != "" {
+		from, to, name = max(from, txn.Micros(c.Key.Valid.From)), latestOf(c), insertTimed
+	}
+	args := append(make([]any, 0, 18),
+		c.ID[:], c.Scope[:], c.Owner[:], int64(c.Recovery), c.Method, c.Route, int64(c.Hash.Version), c.Hash.Sum[:],
+		c.Lease.Microseconds(), c.Deadline.Microseconds(), c.Realm[:], from, to, c.Key.Timed, c.Traceparent, txn.LockKey(c.ID))
+	if floor != "" {
+		args = append(args, txn.Micros(c.Key.Made), floor)
+	}
+	var now pgtype.Int8
+	var by txn.Server
+	err := s.db.AskOn(ctx, q, name, &by, []any{&now, &by.PID, &by.Started}, args...)
+	switch {
+	case errors.Is(s.db.OfRecord(err), store.ErrClock): // a record that is there may answer nevertheless
+		return store.Claimed{}, nil
+	case err != nil || !now.Valid:
 		return store.Claimed{}, err
 	}
-	return s.claimed(ctx, q, c, &row)
+	return s.won(ctx, wonRecord(c, 1, txn.Time(now)), by)
 }
 
-// claimed returns the outcome in the row of claimKey, and takes the record over if the claim may.
-func (s *Store) claimed(ctx context.Context, q txn.Querier, c store.Claim, row *claimRow) (store.Claimed, error) {
-	lock, now, floor := row.lock, txn.Time(row.now), row.floor
-	switch {
-	case bool(row.won):
-		return s.won(ctx, wonRecord(c, 1, now), txn.Server{PID: row.scan.PID, Started: row.scan.Started})
-	case row.scan.id == nil && lock.Bool && !c.Trusts(now):
-		return store.Claimed{}, store.ErrClock
-	case row.scan.id == nil && lock.Bool && !c.Key.Allows(now, floor.Time):
-		return keyRefused(now), nil
-	case row.scan.id == nil && lock.Bool:
-		return store.Claimed{}, txn.ErrRace
-	case row.scan.id == nil:
-		return store.Claimed{Busy: true}, nil
+// take looks at what a claim has met, and takes the record over if the claim may. ErrRace: there is none, and nobody is at
+// work.
+func (s *Store) take(ctx context.Context, q txn.Querier, c store.Claim) (store.Claimed, error) {
+	var at pgtype.Int8
+	var floor floor
+	var scan recordScan
+	err := s.db.QueryRow(ctx, q, lookTimed, c.ID[:], floorName(c)).Scan(scan.targets(&at, &floor)...)
+	if err != nil {
+		return store.Claimed{}, err
 	}
-	rec, err := s.thereIs(ctx, &row.scan, now)
+	now := txn.Time(at)
+	if scan.id == nil {
+		return s.absent(ctx, q, c, now, floor)
+	}
+	rec, err := s.thereIs(ctx, &scan, now)
 	if err == nil && ours(rec, c) { // the first sending may not have waited for the standby
-		if err = s.db.Confirm(ctx, row.scan.Started.Int64); err != nil {
+		if err = s.db.Confirm(ctx, scan.Started.Int64); err != nil {
 			err = fmt.Errorf("%w: %w", store.ErrUnconfirmed, err)
 		}
 		return store.Claimed{Won: err == nil, Record: rec}, err
@@ -170,6 +165,21 @@ func (s *Store) claimed(ctx context.Context, q txn.Querier, c store.Claim, row *
 		return keyRefused(rec.Now), nil
 	}
 	return s.takeOver(ctx, q, c, rec)
+}
+
+// absent is the outcome of a claim that has inserted nothing where no record is there.
+func (s *Store) absent(ctx context.Context, q txn.Querier, c store.Claim, now time.Time, floor floor) (store.Claimed, error) {
+	var busy bool
+	err := s.db.QueryRow(ctx, q, held, txn.LockHalves(c.ID)...).Scan(&busy)
+	switch {
+	case err != nil || busy:
+		return store.Claimed{Busy: busy}, err
+	case !c.Trusts(now):
+		return store.Claimed{}, store.ErrClock
+	case !c.Key.Allows(now, floor.Time):
+		return keyRefused(now), nil
+	}
+	return store.Claimed{}, txn.ErrRace
 }
 
 // won is the outcome of a claim that has won: not before the standby has it, because the handler may call a provider.
@@ -220,7 +230,7 @@ func (s *Store) thereIs(ctx context.Context, scan *recordScan, now time.Time) (s
 }
 
 func (s *Store) claimAndAsk(ctx context.Context, q txn.Querier, c store.Claim) (store.Claimed, error) {
-	n, err := s.db.Exec(ctx, q, claimKey, append(claimArgs(c), c.Traceparent)...)
+	n, err := s.db.Exec(ctx, q, insertRecord, append(claimArgs(c), c.Traceparent)...)
 	if err != nil {
 		return store.Claimed{}, err
 	}

@@ -19,7 +19,7 @@ import (
 // plain is the encoding of answers that are stored as they are. A release that encrypts answers adds another encoding.
 const plain = 1
 
-// recordScan takes the columns of a record, which claimKey, look, find and list return in one order. Over pgx, its own types
+// recordScan takes the columns of a record, which look, find and list return in one order. Over pgx, its own types
 // and those with its methods, as txn.Flag, cost a third of what other Scanners cost.
 type recordScan struct {
 	txn.Server                    // that has read it

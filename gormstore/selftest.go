@@ -117,7 +117,7 @@ func (p trial) park(ctx context.Context) error {
 func (p trial) takeover(ctx context.Context) error {
 	c := trialClaim(store.Resume)
 	claim := func() (store.Claimed, error) { return p.claim(ctx, p.t.Conn.SQL, c) }
-	ticket, err := p.claimed(ctx, claimKey, c, 1, claim)
+	ticket, err := p.claimed(ctx, insertRecord, c, 1, claim)
 	if err == nil {
 		err = p.changed(ctx, release, ticket, keepFree.Microseconds())
 	}

@@ -6,8 +6,8 @@ import "github.com/auth19/idem/gormstore/internal/txn"
 // group. A statement is for both databases, unless a comment says otherwise.
 const (
 	// claims.sql
-	claimKey     txn.Statement = "claimKey"
 	insertRecord txn.Statement = "insertRecord"
+	insertTimed  txn.Statement = "insertTimed"
 	lockFirst    txn.Statement = "lockFirst"
 	lockAlone    txn.Statement = "lockAlone"
 	lookTimed    txn.Statement = "lookTimed"

@@ -87,11 +87,11 @@ func (t *Tx) sendLast(ctx context.Context, last LastCalls) (atCommit bool, err e
 	for try := 1; try < MaxTries && IsConflict(err); try++ { // no handler has run in this transaction
 		_, err = Send(ctx, own, last.Alone...)
 	}
-	if t.isWeak(err) {
+	if t.DB.isWeak(err) {
 		within := append(calls(t.DB.Dialect.BeginDurably), last.Alone...)
 		_, err = Send(ctx, own, append(within, Call{Text: "COMMIT"})...)
 	}
-	return true, t.ofRecord(err)
+	return true, t.DB.OfRecord(err)
 }
 
 // unprepared reports that a driver could not prepare the record of an undone attempt, because a function or a trigger has
@@ -116,24 +116,24 @@ func (t *Tx) noteLast(err error) error {
 	if t.isOtherTx(err) && !t.checked {
 		t.Gone = true
 	}
-	return t.because(t.ofRecord(err))
+	return t.because(t.DB.OfRecord(err))
 }
 
-// ofRecord says what the error means of a statement that records. ErrStale: another attempt has the key, or has had it, or
+// OfRecord says what the error means of a statement that records. ErrStale: another attempt has the key, or has had it, or
 // the clock has gone back. ErrClock: it is outside of its window.
-func (t *Tx) ofRecord(err error) error {
-	switch d := t.DB.Dialect; {
+func (d *Database) OfRecord(err error) error {
+	switch of := d.Dialect; {
 	case err == nil:
-	case SQLState(err) == nothingRecorded, errors.Is(err, errUnchanged), d.IsThere(err), d.IsNull(err, "created_at"):
+	case SQLState(err) == nothingRecorded, errors.Is(err, errUnchanged), of.IsThere(err), of.IsNull(err, "created_at"):
 		return fmt.Errorf("%w: %w", store.ErrStale, err)
-	case d.IsNull(err, "lease_until"):
+	case of.IsNull(err, "lease_until"):
 		return fmt.Errorf("%w: %w", store.ErrClock, err)
 	}
 	return err
 }
 
 // isWeak reports that a record was refused because its COMMIT would not have waited for the disk.
-func (t *Tx) isWeak(err error) bool { return err != nil && t.DB.Dialect.IsNull(err, "deadline_at") }
+func (d *Database) isWeak(err error) bool { return err != nil && d.Dialect.IsNull(err, "deadline_at") }
 
 // isOtherTx reports that the proof has failed that the transaction is the one that was begun.
 func (t *Tx) isOtherTx(err error) bool {

@@ -172,9 +172,9 @@ func (d *Database) Write(ctx context.Context, fn func(q Querier) error) error {
 	return d.writing(ctx, func() error { return d.OnPool(ctx, fn) })
 }
 
-// OnPool runs fn on the pool. After a conflict it runs fn again at read committed. Each of the library's statements is
-// correct at read committed. At a stricter level, which may be the app's default, concurrent statements make each other
-// fail.
+// OnPool runs fn on the pool. Where its COMMIT would not have waited for the disk, it runs fn again in a transaction whose COMMIT
+// does. After a conflict it runs fn again at read committed. Each of the library's statements is correct at read committed. At
+// a stricter level, which may be the app's default, concurrent statements make each other fail.
 func (d *Database) OnPool(ctx context.Context, fn func(q Querier) error) error {
 	conflict := false
 	return Retry(ctx, func() error {
@@ -182,7 +182,16 @@ func (d *Database) OnPool(ctx context.Context, fn func(q Querier) error) error {
 			return d.transact(ctx, fn)
 		}
 		err := fn(d.Pool)
-		conflict = IsConflict(err)
+		if conflict = IsConflict(err); d.isWeak(err) {
+			err = d.transact(ctx, func(q Querier) error {
+				for _, set := range d.Dialect.BeginDurably[1:] {
+					if _, err := q.ExecContext(ctx, set); err != nil {
+						return err
+					}
+				}
+				return fn(q)
+			})
+		}
 		return err
 	})
 }

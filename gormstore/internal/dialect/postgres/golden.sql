@@ -67,52 +67,14 @@ UPDATE public.idempotency_note AS n SET body = '' WHERE n.record_id = ANY (ARRAY
 UPDATE public.idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false, due_at = r.purge_at
 WHERE r.id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id)));
 
--- name: claimKey
-WITH there AS MATERIALIZED (
-	SELECT r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
-	r.status, r.partial, r.answer_encoding, r.headers, r.body
-	FROM public.idempotency_record r WHERE r.id = $1
-), c AS MATERIALIZED (
-	SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now,
-		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($18::bigint) END AS lock,
-		CASE WHEN $15::text <> '' THEN (SELECT CAST(f.value AS bigint) FROM public.idempotency_setting f
-			WHERE f.name = $15::text) END AS floor,
-		CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END AS durably
-), won AS (
-	INSERT INTO public.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
-		command_hash, created_at, lease_until, deadline_at, realm, timed, traceparent)
-	SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, c.now,
-		c.now + $9::bigint, c.now + $10::bigint, $11::bytea,
-		$17::boolean, $19::text
-	FROM c WHERE c.lock AND c.now >= $12::bigint
-		AND ($15::text = '' OR $16::bigint > coalesce(c.floor, -1)
-			AND c.now >= $13::bigint
-			AND c.now <= $14::bigint)
-	ON CONFLICT (id) DO NOTHING RETURNING id
-)
-SELECT c.lock, won.id IS NOT NULL, c.now, c.floor,
-	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END,
-	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
-	r.status, r.partial, r.answer_encoding, r.headers, r.body
-FROM c LEFT JOIN won ON true LEFT JOIN there r ON true;
-
 -- name: clock
 SELECT answer.* FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: complete
-UPDATE public.idempotency_record AS r SET state = 2, status = $4::smallint, partial = $5::boolean, headers = $6::bytea,
-	body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint,
-	purge_at = greatest(c.now, r.created_at) + $9::bigint,
-	due_at = greatest(c.now, r.created_at) + $8::bigint
-FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
+UPDATE public.idempotency_record AS r SET state = 2, status = $4, partial = $5, headers = $6, body = $7, expires_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), r.created_at) + $8,
+	purge_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), r.created_at) + $9, due_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), r.created_at) + $8, deadline_at = CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN r.deadline_at END
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
-	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
 RETURNING pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END;
 
@@ -281,6 +243,7 @@ DELETE FROM public.idempotency_step AS s WHERE s.record_id = $1 AND EXISTS (
 
 -- name: held
 SELECT answer.* FROM (SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+		AND l.pid <> pg_catalog.pg_backend_pid()
 		AND l.classid = $1::bigint::oid AND l.objid = $2::bigint::oid AND l.database = (SELECT d.oid
 			FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()))) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
@@ -314,23 +277,26 @@ WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_pa
 RETURNING fence;
 
 -- name: insertRecord
-INSERT INTO public.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, realm, timed, traceparent)
-SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, c.now,
-	c.now + $9::bigint, c.now + $10::bigint, $11::bytea,
-	$17::boolean, $19::text
-FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
+INSERT INTO public.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash, created_at, lease_until, deadline_at,
+	realm, timed, traceparent)
+SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
+	CASE WHEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $12::bigint AND $13::bigint THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $9::bigint END, CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $10::bigint END,
+	$11::bytea, $14::boolean, $15::text
 WHERE CASE WHEN NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1)
-		THEN pg_catalog.pg_try_advisory_xact_lock($18::bigint) END
-	AND c.now >= $12::bigint
-	AND ($15::text = '' OR $16::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM public.idempotency_setting f
-			WHERE f.name = $15::text), -1)
-		AND c.now >= $13::bigint
-		AND c.now <= $14::bigint)
-	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
-ON CONFLICT (id) DO NOTHING RETURNING created_at,
-	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN pg_catalog.pg_try_advisory_xact_lock($16::bigint) END
+ON CONFLICT (id) DO NOTHING RETURNING created_at, pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END;
+
+-- name: insertTimed
+INSERT INTO public.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash, created_at, lease_until, deadline_at,
+	realm, timed, traceparent)
+SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
+	CASE WHEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $12::bigint AND $13::bigint THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $9::bigint END, CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $10::bigint END,
+	$11::bytea, $14::boolean, $15::text
+WHERE CASE WHEN NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1)
+		THEN pg_catalog.pg_try_advisory_xact_lock($16::bigint) END
+	AND $17::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM public.idempotency_setting f WHERE f.name = $18::text), -1)
+ON CONFLICT (id) DO NOTHING RETURNING created_at, pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END;
 
 -- name: keepFirst
@@ -348,9 +314,7 @@ INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, reco
 	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
 SELECT $1::bytea, $4::bytea, $2::bytea, $7::bigint, 5, 3, '', '', 1, $4::bytea, c.now, c.now, c.now,
 	c.now + $3::bigint, $5::bytea, c.now + $3::bigint
-FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
-WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c WHERE true
 ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1, state = 5, headers = NULL, body = NULL,
 	purge_at = excluded.purge_at, due_at = excluded.due_at
 WHERE r.fence = $6::bigint AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed);
@@ -558,10 +522,8 @@ SELECT answer.* FROM (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1 
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: park
-UPDATE public.idempotency_record AS r SET state = 3
-WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
-	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
+UPDATE public.idempotency_record AS r SET state = 3, deadline_at = CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN r.deadline_at END
+WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3);
 
 -- name: payloadHash
 SELECT answer.* FROM (SELECT m.payload_hash FROM public.processed_message m
@@ -804,7 +766,7 @@ WITH l AS MATERIALIZED (
 		created_at = CASE WHEN r.state = 1 THEN r.created_at ELSE c.now END,
 		attempts = CASE WHEN r.state = 1 THEN r.attempts + 1 ELSE 1 END,
 		lease_until = c.now + $9::bigint,
-		deadline_at = c.now + $10::bigint,
+		deadline_at = CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN c.now + $10::bigint END,
 		expires_at = NULL, purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL,
 		traceparent = $22::text, timed = r.timed OR $17::boolean AND r.state <> 1,
 		due_at = NULL
@@ -817,8 +779,6 @@ WITH l AS MATERIALIZED (
 				WHERE f.name = $15::text), -1)
 			AND c.now >= $13::bigint
 			AND c.now <= $14::bigint)
-		AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
 		AND CASE WHEN $20::boolean THEN
 			r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed
 		ELSE

@@ -51,24 +51,12 @@ UPDATE main.idempotency_note AS n SET body = '' WHERE n.record_id IN (SELECT unh
 UPDATE main.idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false, due_at = r.purge_at
 WHERE r.id IN (SELECT unhex(j.value) FROM json_each(?1) j);
 
--- name: claimKey
-INSERT INTO main.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash,
-	created_at, lease_until, deadline_at, realm, timed, traceparent)
-SELECT ?1, ?2, ?3, 1, 1, ?4, ?5, ?6, ?7, ?8, c.now, c.now + ?9, c.now + ?10, ?11, ?17, ?18
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c WHERE c.now >= ?12
-	AND (?15 = '' OR ?16 > coalesce((SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?15), -1)
-		AND c.now >= ?13 AND c.now <= ?14)
-ON CONFLICT (id) DO NOTHING;
-
 -- name: clock
 SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
 
 -- name: complete
-UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, headers = ?6, body = ?7,
-	expires_at = max(c.now, r.created_at) + ?8, purge_at = max(c.now, r.created_at) + ?9,
-	due_at = max(c.now, r.created_at) + ?8
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
-WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
+UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, headers = ?6, body = ?7, expires_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, r.created_at) + ?8,
+	purge_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, r.created_at) + ?9, due_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, r.created_at) + ?8 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
 
 -- name: confirm
 ;
@@ -241,6 +229,15 @@ WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec'
 RETURNING fence;
 
 -- name: insertRecord
+INSERT INTO main.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash,
+	created_at, lease_until, deadline_at, realm, timed, traceparent)
+SELECT ?1, ?2, ?3, 1, 1, ?4, ?5, ?6, ?7, ?8, c.now, c.now + ?9, c.now + ?10, ?11, ?17, ?18
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c WHERE c.now >= ?12
+	AND (?15 = '' OR ?16 > coalesce((SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?15), -1)
+		AND c.now >= ?13 AND c.now <= ?14)
+ON CONFLICT (id) DO NOTHING;
+
+-- name: insertTimed
 ;
 
 -- name: keepFirst

@@ -9,25 +9,11 @@ FROM (SELECT :now AS now) c
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 
 -- name: complete
--- $4 status, $5 partial, $6 headers, $7 body, $8 retention, $9 retention and tombstone. It does not ask whether the lease
--- has run out, nor whether the record counts as unknown: an owner that wakes late and unsettled may still complete.
---
--- The sweep looks at the record when the claim has said, if that is not before the end of retention, and at most 5/4 of the
--- retention after the claim. Then no indexed column changes, and the UPDATE is HOT. Otherwise, and where the record was
--- listed as open, the sweep looks at it at the end of retention.
---
--- statement_timestamp() is when the server got this statement. Unlike clock_timestamp() it stays the same in the statement,
--- so that PostgreSQL puts it in the place of c.now, and has nothing to join. It returns the server, as claimKey does.
-UPDATE :"schema".idempotency_record AS r SET state = 2, status = $4::smallint, partial = $5::boolean, headers = $6::bytea,
-	body = $7::bytea, expires_at = greatest(c.now, r.created_at) + $8::bigint,
-	purge_at = greatest(c.now, r.created_at) + $9::bigint,
-	due_at = greatest(c.now, r.created_at) + $8::bigint
-FROM (SELECT :now AS now) c
-WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
-	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
-RETURNING pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN :server_started END;
+-- It does not ask whether the lease has run out, nor whether the record counts as unknown: an owner that wakes late and
+-- unsettled may still complete. The record has no deadline where COMMIT would not wait for the disk: that is refused.
+UPDATE :"schema".idempotency_record AS r SET :answered, deadline_at = CASE WHEN :durable THEN r.deadline_at END
+WHERE :owned AND r.state IN (1, 3)
+RETURNING :server;
 
 -- name: begun
 -- The first statement of a segment's or a message's transaction: it guards the transaction, and returns its mark. $4 is a lock
@@ -67,10 +53,8 @@ SELECT pg_catalog.set_config('session_authorization', $1::text, true), pg_catalo
 	pg_catalog.set_config('search_path', $3::text, true), pg_catalog.set_config('DateStyle', $4::text, true);
 
 -- name: park
-UPDATE :"schema".idempotency_record AS r SET state = 3
-WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
-	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
+UPDATE :"schema".idempotency_record AS r SET state = 3, deadline_at = CASE WHEN :durable THEN r.deadline_at END
+WHERE :owned AND r.state IN (1, 3);
 
 -- name: release
 -- Frees the key. It keeps the row, so that the fence goes on rising; the sweep drops the row after $4.
@@ -95,8 +79,7 @@ INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, r
 	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
 SELECT $1::bytea, $4::bytea, $2::bytea, $7::bigint, 5, 3, '', '', 1, $4::bytea, c.now, c.now, c.now,
 	c.now + $3::bigint, $5::bytea, c.now + $3::bigint
-FROM (SELECT :now AS now) c
-WHERE :durably
+FROM (SELECT :now AS now) c WHERE true
 ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1, state = 5, headers = NULL, body = NULL,
 	purge_at = excluded.purge_at, due_at = excluded.due_at
 WHERE r.fence = $6::bigint AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed);

@@ -3,47 +3,6 @@
 --
 -- States: 1 running, 2 completed, 3 unknown, 4 tombstone, 5 free. Recoveries: 1 Rollback, 2 Resume, 3 Park.
 
--- name: claimKey
--- Claims a key in one statement, and returns the record that is there already otherwise. The primary key decides. The
--- advisory lock only lets a loser go at once, instead of waiting for the winner's uncommitted row with a connection in its
--- hand. The lock is taken only where no row is visible, so that repeats of a completed command take none.
---
--- The row that comes back is: lock (NULL: not tried), won, now, the floor of the key, the backend, the columns of the record
--- that was there. With the lock, but with no row won and none visible, the row was committed after the statement's snapshot:
--- claim again.
---
--- $2 scope, $3 owner, $4 recovery, $5 method, $6 route, $7 and $8 command hash, $9 lease, $10 deadline, $11 realm, $12 begin
--- of the clock's window. A key that is judged by its time has in $15 the name of its floor, else ''. It may be claimed from
--- $13 to $14 by the clock, if $16, the time in it, is above the floor. $17 says whether the record is one of a timed key.
--- One snapshot shows either the record or the floor that the sweep has raised when it dropped the record.
---
--- $18 lock, $19 the trace of the attempt.
-WITH there AS MATERIALIZED (
-	SELECT :columns, r.headers, r.body
-	FROM :"schema".idempotency_record r WHERE r.id = $1
-), c AS MATERIALIZED (
-	SELECT :now AS now,
-		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN :try_lock($18::bigint) END AS lock,
-		CASE WHEN $15::text <> '' THEN (SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f
-			WHERE f.name = $15::text) END AS floor,
-		:durably AS durably
-), won AS (
-	INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
-		command_hash, created_at, lease_until, deadline_at, realm, timed, traceparent)
-	SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, c.now,
-		c.now + $9::bigint, c.now + $10::bigint, $11::bytea,
-		$17::boolean, $19::text
-	FROM c WHERE c.lock AND c.now >= $12::bigint
-		AND ($15::text = '' OR $16::bigint > coalesce(c.floor, -1)
-			AND c.now >= $13::bigint
-			AND c.now <= $14::bigint)
-	ON CONFLICT (id) DO NOTHING RETURNING id
-)
-SELECT c.lock, won.id IS NOT NULL, c.now, c.floor,
-	:server,
-	:columns, r.headers, r.body
-FROM c LEFT JOIN won ON true LEFT JOIN there r ON true;
-
 -- name: lockFirst
 -- The first statement of an attempt's transaction. It tries the key's lock ($4). It returns the lock, the clock (NULL where
 -- nothing may be written) and the mark of the transaction, and guards it.
@@ -54,25 +13,38 @@ SELECT :try_lock($4::bigint),
 	CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN :now END,
 	:mark, :guards('');
 
+-- macro: claim_columns
+(id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash, created_at, lease_until, deadline_at,
+	realm, timed, traceparent)
+
 -- name: insertRecord
--- claimKey where there is no record: it wins, and returns the clock and the server, or it returns no row and says nothing. It is one plain INSERT, which is what most requests need. $1 to $17 as in claimKey, $18 lock, $19 the
--- trace of the attempt.
-INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, realm, timed, traceparent)
-SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, c.now,
-	c.now + $9::bigint, c.now + $10::bigint, $11::bytea,
-	$17::boolean, $19::text
-FROM (SELECT :now AS now) c
+-- Claims a key, and returns the clock and the server. It returns no row, and says nothing, where a record is there, or where
+-- somebody holds the lock. The primary key decides. The lock only lets a loser go at once, instead of waiting for the winner's
+-- uncommitted row with a connection in its hand, and the look keeps a repeat from waiting for an answer that is being written.
+-- Both stand in the statement because over a driver that sends statements one by one a claim is one round trip. The lease has
+-- no end outside of the clock's window, and there is no deadline where COMMIT would not wait for the disk: both are refused.
+--
+-- $2 scope, $3 owner, $4 recovery, $5 method, $6 route, $7 and $8 command hash, $9 lease, $10 deadline, $11 realm, $12 and $13
+-- the clock's window, $14 whether the key is a timed one, $15 the trace of the attempt, $16 lock.
+INSERT INTO :"schema".idempotency_record :claim_columns
+SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, :now,
+	CASE WHEN :now BETWEEN $12::bigint AND $13::bigint THEN :now + $9::bigint END, CASE WHEN :durable THEN :now + $10::bigint END,
+	$11::bytea, $14::boolean, $15::text
 WHERE CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1)
-		THEN :try_lock($18::bigint) END
-	AND c.now >= $12::bigint
-	AND ($15::text = '' OR $16::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f
-			WHERE f.name = $15::text), -1)
-		AND c.now >= $13::bigint
-		AND c.now <= $14::bigint)
-	AND :durably
-ON CONFLICT (id) DO NOTHING RETURNING created_at,
-	:server;
+		THEN :try_lock($16::bigint) END
+ON CONFLICT (id) DO NOTHING RETURNING created_at, :server;
+
+-- name: insertTimed
+-- insertRecord for a key that is judged by its time, $17, which must be above the floor of the name $18. One snapshot shows
+-- either the record or the floor that the sweep has raised when it dropped the record.
+INSERT INTO :"schema".idempotency_record :claim_columns
+SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, :now,
+	CASE WHEN :now BETWEEN $12::bigint AND $13::bigint THEN :now + $9::bigint END, CASE WHEN :durable THEN :now + $10::bigint END,
+	$11::bytea, $14::boolean, $15::text
+WHERE CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1)
+		THEN :try_lock($16::bigint) END
+	AND $17::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f WHERE f.name = $18::text), -1)
+ON CONFLICT (id) DO NOTHING RETURNING created_at, :server;
 
 -- name: takeOver
 -- Gives a record to a new attempt, as the record was seen: free where $20 is true, else a Resume attempt whose lease has run
@@ -80,8 +52,11 @@ ON CONFLICT (id) DO NOTHING RETURNING created_at,
 -- A resumed record is still the same operation, with its steps; the time of its key was not judged, so that it does not
 -- become a timed one.
 --
--- $2 to $17 as in claimKey, $18 the fence that was seen, $19 end of the clock's window, $21 lock: another attempt's
--- transaction may hold the row. $22 is the trace of the new attempt.
+-- $2 scope, $3 owner, $4 recovery, $5 method, $6 route, $7 and $8 command hash, $9 lease, $10 deadline, $11 realm, $12 begin
+-- of the clock's window. A key that is judged by its time has in $15 the name of its floor, else ''. It may be claimed from
+-- $13 to $14 by the clock, if $16, the time in it, is above the floor. $17 says whether the record is one of a timed key. $18 the
+-- fence that was seen, $19 end of the clock's window, $21 lock: another attempt's transaction may hold the row. $22 is the
+-- trace of the new attempt.
 WITH l AS MATERIALIZED (
 	SELECT :try_lock($21::bigint) AS lock
 ), won AS (
@@ -90,7 +65,7 @@ WITH l AS MATERIALIZED (
 		created_at = CASE WHEN r.state = 1 THEN r.created_at ELSE c.now END,
 		attempts = CASE WHEN r.state = 1 THEN r.attempts + 1 ELSE 1 END,
 		lease_until = c.now + $9::bigint,
-		deadline_at = c.now + $10::bigint,
+		deadline_at = CASE WHEN :durable THEN c.now + $10::bigint END,
 		expires_at = NULL, purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL,
 		traceparent = $22::text, timed = r.timed OR $17::boolean AND r.state <> 1,
 		due_at = NULL
@@ -103,7 +78,6 @@ WITH l AS MATERIALIZED (
 				WHERE f.name = $15::text), -1)
 			AND c.now >= $13::bigint
 			AND c.now <= $14::bigint)
-		AND :durably
 		AND CASE WHEN $20::boolean THEN
 			:free
 		ELSE
@@ -147,6 +121,7 @@ WHERE r.id = $1 AND r.state = 2 AND r.answer_encoding = 1 AND r.expires_at > :no
 -- Says whether somebody holds a record's lock ($1 and $2, its halves). It takes no lock. A standby does not know the locks of
 -- the primary.
 SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+		AND l.pid <> pg_catalog.pg_backend_pid()
 		AND l.classid = $1::bigint::oid AND l.objid = $2::bigint::oid AND l.database = (SELECT d.oid
 			FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()));
 

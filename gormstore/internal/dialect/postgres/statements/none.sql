@@ -4,4 +4,4 @@
 -- sight has noted it.
 
 -- name: keyFloor
--- claimKey returns it.
+-- lookTimed returns it.

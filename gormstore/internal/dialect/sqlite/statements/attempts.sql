@@ -7,11 +7,7 @@ FROM (SELECT :now AS now) c
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
 
 -- name: complete
-UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, headers = ?6, body = ?7,
-	expires_at = max(c.now, r.created_at) + ?8, purge_at = max(c.now, r.created_at) + ?9,
-	due_at = max(c.now, r.created_at) + ?8
-FROM (SELECT :now AS now) c
-WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
+UPDATE main.idempotency_record AS r SET :answered WHERE :owned AND r.state IN (1, 3);
 
 -- name: park
 UPDATE main.idempotency_record AS r SET state = 3

@@ -1,7 +1,7 @@
 -- Claims, as in ../../postgres/statements/claims.sql, where the statements are explained. SQLite has one writer, so that no claim races
 -- another one. Points in time are microseconds since 1970; SQLite's clock counts milliseconds.
 
--- name: claimKey
+-- name: insertRecord
 INSERT INTO main.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash,
 	created_at, lease_until, deadline_at, realm, timed, traceparent)
 SELECT ?1, ?2, ?3, 1, 1, ?4, ?5, ?6, ?7, ?8, c.now, c.now + ?9, c.now + ?10, ?11, ?17, ?18

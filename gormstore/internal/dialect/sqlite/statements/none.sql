@@ -1,7 +1,7 @@
 -- What has no use here: nothing is sent.
 
--- name: insertRecord
--- There is one writer, and its claims are claimKey.
+-- name: insertTimed
+-- insertRecord asks for the floor.
 
 -- name: lookAnswer
 
