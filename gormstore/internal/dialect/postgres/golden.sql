@@ -82,8 +82,7 @@ RETURNING pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('syn
 SELECT answer.* FROM (SELECT CASE WHEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) <> $1::bigint THEN false
 	WHEN pg_catalog.current_setting('synchronous_standby_names', true) = '' THEN true
 	ELSE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-			THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
-		AND pg_catalog.pg_logical_emit_message(true, 'idem', '') IS NOT NULL END,
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END AND pg_catalog.pg_logical_emit_message(true, 'idem', '') IS NOT NULL END,
 	pg_catalog.pg_backend_pid()) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 

@@ -224,8 +224,7 @@ ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, o
 	purge_at = excluded.purge_at, status = excluded.status, partial = excluded.partial, answer_encoding = 1,
 	headers = excluded.headers, body = excluded.body, traceparent = '', timed = r.timed OR excluded.timed,
 	due_at = excluded.due_at
-WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
-	AND NOT r.timed
+WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed
 RETURNING fence;
 
 -- name: insertRecord
@@ -412,8 +411,7 @@ WHERE r.id = ?1 AND r.fence = ?2 AND r.state = 1 AND r.recovery = 2 AND r.lease_
 SELECT 1 FROM main.idempotency_record r WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
 
 -- name: park
-UPDATE main.idempotency_record AS r SET state = 3
-WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
+UPDATE main.idempotency_record AS r SET state = 3 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
 
 -- name: payloadHash
 SELECT m.payload_hash FROM main.processed_message m
@@ -626,7 +624,7 @@ WHERE r.id = ?1 AND r.fence = ?18 AND c.now >= ?12 AND (r.state = 5 OR c.now <= 
 		OR ?16 > coalesce((SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?15), -1)
 		AND c.now >= ?13 AND c.now <= ?14)
 	AND CASE WHEN ?20 THEN
-		r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= c.now AND NOT r.timed
+		r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed
 	ELSE
 		r.state = 1 AND r.recovery = 2 AND r.lease_until <= c.now AND ?4 = 2 AND r.hash_version = ?7 AND r.command_hash = ?8
 	END;

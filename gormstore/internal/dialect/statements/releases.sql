@@ -30,4 +30,4 @@ WHERE true
 ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
 	purge_at = CASE WHEN r.state = 5 THEN :latest(r.purge_at, excluded.purge_at) ELSE r.purge_at END,
 	due_at = CASE WHEN r.state = 5 THEN :latest(r.due_at, excluded.due_at) ELSE r.due_at END
-WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed;
+WHERE :free;

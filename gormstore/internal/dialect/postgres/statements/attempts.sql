@@ -82,7 +82,7 @@ SELECT $1::bytea, $4::bytea, $2::bytea, $7::bigint, 5, 3, '', '', 1, $4::bytea, 
 FROM (SELECT :now AS now) c WHERE true
 ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1, state = 5, headers = NULL, body = NULL,
 	purge_at = excluded.purge_at, due_at = excluded.due_at
-WHERE r.fence = $6::bigint AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now AND NOT r.timed);
+WHERE r.fence = $6::bigint AND (:free);
 
 -- name: lockRecord
 -- Waits for what holds the record.
@@ -94,9 +94,7 @@ SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1 FOR UPDATE;
 -- started that was read from, or NULL: on another server it does nothing, and is false. Behind it is the backend.
 SELECT CASE WHEN :server_started <> $1::bigint THEN false
 	WHEN pg_catalog.current_setting('synchronous_standby_names', true) = '' THEN true
-	ELSE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-			THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
-		AND pg_catalog.pg_logical_emit_message(true, 'idem', '') IS NOT NULL END,
+	ELSE :durably AND pg_catalog.pg_logical_emit_message(true, 'idem', '') IS NOT NULL END,
 	pg_catalog.pg_backend_pid();
 
 -- name: atStandby

@@ -10,8 +10,7 @@ WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
 UPDATE main.idempotency_record AS r SET :answered WHERE :owned AND r.state IN (1, 3);
 
 -- name: park
-UPDATE main.idempotency_record AS r SET state = 3
-WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
+UPDATE main.idempotency_record AS r SET state = 3 WHERE :owned AND r.state IN (1, 3);
 
 -- name: release
 UPDATE main.idempotency_record AS r SET state = 5, purge_at = c.now + ?4,

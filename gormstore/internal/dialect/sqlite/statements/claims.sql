@@ -24,7 +24,7 @@ WHERE r.id = ?1 AND r.fence = ?18 AND c.now >= ?12 AND (r.state = 5 OR c.now <= 
 		OR ?16 > coalesce((SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?15), -1)
 		AND c.now >= ?13 AND c.now <= ?14)
 	AND CASE WHEN ?20 THEN
-		r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= c.now AND NOT r.timed
+		:free
 	ELSE
 		r.state = 1 AND r.recovery = 2 AND r.lease_until <= c.now AND ?4 = 2 AND r.hash_version = ?7 AND r.command_hash = ?8
 	END;
@@ -55,8 +55,7 @@ ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, o
 	purge_at = excluded.purge_at, status = excluded.status, partial = excluded.partial, answer_encoding = 1,
 	headers = excluded.headers, body = excluded.body, traceparent = '', timed = r.timed OR excluded.timed,
 	due_at = excluded.due_at
-WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= :now
-	AND NOT r.timed
+WHERE :free
 RETURNING fence;
 
 -- name: tryLock
