@@ -513,8 +513,7 @@ LEFT JOIN public.idempotency_step s ON s.record_id = o.id AND s.kind = 2) AS ans
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: outrun
-UPDATE public.idempotency_record AS r SET fence = r.fence + 1
-WHERE r.id = $1 AND r.fence = $2 AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint);
+UPDATE public.idempotency_record AS r SET fence = r.fence + 1 WHERE r.id = $1 AND r.fence = $2 AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint);
 
 -- name: ownsRecord
 SELECT answer.* FROM (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)) AS answer
@@ -655,10 +654,7 @@ WHERE p.wanted OR p.place = $11::bigint ORDER BY p.referred_at DESC, p.record_id
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: release
-UPDATE public.idempotency_record AS r SET state = 5,
-	purge_at = c.now + $4::bigint,
-	due_at = c.now + $4::bigint
-FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
+UPDATE public.idempotency_record AS r SET state = 5, purge_at = CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $4::bigint, due_at = CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $4::bigint
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 
 -- name: releaseOwners
@@ -672,8 +668,7 @@ RETURNING id;
 
 -- name: renew
 UPDATE public.idempotency_record AS r SET lease_until = least(r.deadline_at,
-	CASE WHEN $4::bigint <= 0 THEN c.now + $4::bigint ELSE greatest(r.lease_until, c.now + $4::bigint) END)
-FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
+	CASE WHEN $4::bigint <= 0 THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $4::bigint ELSE greatest(r.lease_until, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $4::bigint) END)
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 
 -- name: runOver

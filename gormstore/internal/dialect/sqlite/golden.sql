@@ -404,14 +404,14 @@ FROM (
 LEFT JOIN main.idempotency_step s ON s.record_id = o.id AND s.kind = 2;
 
 -- name: outrun
-UPDATE main.idempotency_record AS r SET fence = r.fence + 1
-WHERE r.id = ?1 AND r.fence = ?2 AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
+UPDATE main.idempotency_record AS r SET fence = r.fence + 1 WHERE r.id = ?1 AND r.fence = ?2 AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
 
 -- name: ownsRecord
 SELECT 1 FROM main.idempotency_record r WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
 
 -- name: park
-UPDATE main.idempotency_record AS r SET state = 3 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
+UPDATE main.idempotency_record AS r SET state = 3, deadline_at = CASE WHEN true THEN r.deadline_at END
+WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
 
 -- name: payloadHash
 SELECT m.payload_hash FROM main.processed_message m
@@ -528,9 +528,7 @@ SELECT p.record_id, p.referred_at, p.wanted, p.place = ?11 FROM (
 WHERE p.wanted OR p.place = ?11 ORDER BY p.referred_at DESC, p.record_id DESC LIMIT ?12;
 
 -- name: release
-UPDATE main.idempotency_record AS r SET state = 5, purge_at = c.now + ?4,
-	due_at = c.now + ?4
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+UPDATE main.idempotency_record AS r SET state = 5, purge_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?4, due_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?4
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
 
 -- name: releaseOwners
@@ -544,8 +542,7 @@ RETURNING id;
 
 -- name: renew
 UPDATE main.idempotency_record AS r SET lease_until = min(r.deadline_at,
-	CASE WHEN ?4 <= 0 THEN c.now + ?4 ELSE max(r.lease_until, c.now + ?4) END)
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+	CASE WHEN ?4 <= 0 THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?4 ELSE max(r.lease_until, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?4) END)
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
 
 -- name: runOver

@@ -91,3 +91,24 @@ VALUES ($1, $2, $3, $4, 3, $5, $6, $7, $8, $9, $10, $11, $12, :now, :now, :now +
 ON CONFLICT (id) DO UPDATE SET
 	fence = CASE WHEN r.owner = excluded.owner THEN r.fence ELSE :latest(r.fence + 1, excluded.fence) END, :instead
 WHERE r.owner = excluded.owner AND r.state = 3 OR :free;
+
+-- name: renew
+-- $4 lease. A clock that is behind does not end it earlier; 0 ends it, and less ended it so long ago (an operator ends a pause).
+UPDATE :"schema".idempotency_record AS r SET lease_until = :earliest(r.deadline_at,
+	CASE WHEN $4::bigint <= 0 THEN :now + $4::bigint ELSE :latest(r.lease_until, :now + $4::bigint) END)
+WHERE :owned AND r.state = 1;
+
+-- name: park
+-- The record has no deadline where COMMIT would not wait for the disk: that is refused.
+UPDATE :"schema".idempotency_record AS r SET state = 3, deadline_at = CASE WHEN :durable THEN r.deadline_at END
+WHERE :owned AND r.state IN (1, 3);
+
+-- name: release
+-- Frees the key. It keeps the row, so that the fence goes on rising; the sweep drops the row after $4.
+UPDATE :"schema".idempotency_record AS r SET state = 5, purge_at = :now + $4::bigint, due_at = :now + $4::bigint
+WHERE :owned AND r.state = 1;
+
+-- name: outrun
+-- Raises the fence of an operation that nobody runs, as a takeover may have seen it that was given up and has not reached the
+-- server yet: $2 is its fence. A slow owner is stale by that.
+UPDATE :"schema".idempotency_record AS r SET fence = r.fence + 1 WHERE r.id = $1 AND r.fence = $2 AND :resumable;

@@ -1,13 +1,6 @@
 -- What an attempt writes to its record. $1 is the record's id. Unless a comment says otherwise $2 and $3 are the owner and
 -- the fence: they prove that the attempt still owns the record. Times are in microseconds.
 
--- name: renew
--- $4 lease. A clock that is behind does not end it earlier; 0 ends it, and less ended it so long ago (an operator ends a pause).
-UPDATE :"schema".idempotency_record AS r SET lease_until = least(r.deadline_at,
-	CASE WHEN $4::bigint <= 0 THEN c.now + $4::bigint ELSE greatest(r.lease_until, c.now + $4::bigint) END)
-FROM (SELECT :now AS now) c
-WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
-
 -- name: complete
 -- It does not ask whether the lease has run out, nor whether the record counts as unknown: an owner that wakes late and
 -- unsettled may still complete. The record has no deadline where COMMIT would not wait for the disk: that is refused.
@@ -51,24 +44,6 @@ SELECT session_user::pg_catalog.text, pg_catalog.current_setting('role'), pg_cat
 -- $4 the style of dates, in which a driver may get them as text.
 SELECT pg_catalog.set_config('session_authorization', $1::text, true), pg_catalog.set_config('role', $2::text, true),
 	pg_catalog.set_config('search_path', $3::text, true), pg_catalog.set_config('DateStyle', $4::text, true);
-
--- name: park
-UPDATE :"schema".idempotency_record AS r SET state = 3, deadline_at = CASE WHEN :durable THEN r.deadline_at END
-WHERE :owned AND r.state IN (1, 3);
-
--- name: release
--- Frees the key. It keeps the row, so that the fence goes on rising; the sweep drops the row after $4.
-UPDATE :"schema".idempotency_record AS r SET state = 5,
-	purge_at = c.now + $4::bigint,
-	due_at = c.now + $4::bigint
-FROM (SELECT :now AS now) c
-WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
-
--- name: outrun
--- Raises the fence of an operation that nobody runs, as a takeover may have seen it that was given up and has not reached the
--- server yet. A slow owner is stale by that.
-UPDATE :"schema".idempotency_record AS r SET fence = r.fence + 1
-WHERE r.id = $1 AND r.fence = $2 AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= :now;
 
 -- name: keepOut
 -- A COMMIT that was to write a record is read back like this (X-4): it waits for what holds the row, and changes nothing where
