@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"slices"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
 
@@ -14,12 +12,11 @@ import (
 // server's process and the time of BEGIN: no statement can change them, and no other transaction has both. Else it is a
 // savepoint, whose name a handler cannot know.
 type Mark struct {
-	savepoint string      // its name
-	pid       uint32      // of the server's process; 0: the savepoint is the mark
-	begun     int64       // transaction_timestamp()
-	commits   string      // synchronous_commit, as the transaction is to commit; never off
-	beside    bool        // see RunsBeside
-	guards    pgtype.Text // the settings that were set; the column has to be read, and is not used
+	savepoint string // its name
+	pid       uint32 // of the server's process; 0: the savepoint is the mark
+	begun     int64  // transaction_timestamp()
+	commits   string // synchronous_commit, as the transaction is to commit; never off
+	beside    bool   // see RunsBeside
 }
 
 // set makes the savepoint.
@@ -35,7 +32,7 @@ func (m *Mark) backTo() string { return "ROLLBACK TO SAVEPOINT " + m.savepoint }
 
 // Targets are the variables for the columns of begun, and of lockFirst behind the lock and the clock.
 func (m *Mark) Targets(before ...any) []any {
-	return append(slices.Grow(before, 5), &m.pid, &m.begun, &m.commits, &m.beside, &m.guards)
+	return append(slices.Grow(before, 4), &m.pid, &m.begun, &m.commits, &m.beside)
 }
 
 func (m *Mark) isSavepoint() bool { return m.pid == 0 }

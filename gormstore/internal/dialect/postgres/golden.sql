@@ -52,10 +52,10 @@ RETURNING intent, idempotency_key, hash_version, command_hash, begun_at, begun_b
 SELECT pg_catalog.pg_backend_pid(), CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint),
 	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
 		ELSE pg_catalog.current_setting('synchronous_commit') END,
-	pg_catalog.current_setting('transaction_isolation') <> 'read committed', pg_catalog.concat(pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($1::bigint AS text), true),
+	pg_catalog.concat(pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($1::bigint AS text), true),
 		pg_catalog.set_config('tcp_user_timeout', CAST($2::bigint AS text), true),
 		CASE WHEN $3::bigint IS NOT NULL
-			THEN pg_catalog.set_config('client_connection_check_interval', CAST($3::bigint AS text), true) END, CASE WHEN $4::bigint IS NOT NULL THEN CAST(pg_catalog.pg_advisory_xact_lock($4::bigint) AS text) END);
+			THEN pg_catalog.set_config('client_connection_check_interval', CAST($3::bigint AS text), true) END, CASE WHEN $4::bigint IS NOT NULL THEN CAST(pg_catalog.pg_advisory_xact_lock($4::bigint) AS text) END) IS NULL OR pg_catalog.current_setting('transaction_isolation') <> 'read committed';
 
 -- name: blankNotes
 UPDATE public.idempotency_note AS n SET body = '' WHERE n.record_id = $1 AND n.body <> '';
@@ -395,10 +395,10 @@ SELECT pg_catalog.pg_try_advisory_xact_lock($4::bigint),
 	pg_catalog.pg_backend_pid(), CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint),
 	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
 		ELSE pg_catalog.current_setting('synchronous_commit') END,
-	pg_catalog.current_setting('transaction_isolation') <> 'read committed', pg_catalog.concat(pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($1::bigint AS text), true),
+	pg_catalog.concat(pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($1::bigint AS text), true),
 		pg_catalog.set_config('tcp_user_timeout', CAST($2::bigint AS text), true),
 		CASE WHEN $3::bigint IS NOT NULL
-			THEN pg_catalog.set_config('client_connection_check_interval', CAST($3::bigint AS text), true) END, '');
+			THEN pg_catalog.set_config('client_connection_check_interval', CAST($3::bigint AS text), true) END, '') IS NULL OR pg_catalog.current_setting('transaction_isolation') <> 'read committed';
 
 -- name: lockRecord
 SELECT 1 FROM public.idempotency_record r WHERE r.id = $1 FOR UPDATE;

@@ -11,7 +11,7 @@ RETURNING :server;
 -- name: begun
 -- The first statement of a segment's or a message's transaction: it guards the transaction, and returns its mark. $4 is a lock
 -- that it then waits for, or NULL.
-SELECT :mark, :guards(CASE WHEN $4::bigint IS NOT NULL THEN CAST(pg_catalog.pg_advisory_xact_lock($4::bigint) AS text) END);
+SELECT :mark(CASE WHEN $4::bigint IS NOT NULL THEN CAST(pg_catalog.pg_advisory_xact_lock($4::bigint) AS text) END);
 
 -- name: askForCheck
 -- Fails where the server cannot look after its client.

@@ -11,7 +11,7 @@
 -- of its own (READ COMMITTED). A record that it sees decides, and the lock only without one.
 SELECT :try_lock($4::bigint),
 	CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN :now END,
-	:mark, :guards('');
+	:mark('');
 
 -- macro: claim_columns
 (id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash, created_at, lease_until, deadline_at,

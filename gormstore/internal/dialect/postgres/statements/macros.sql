@@ -61,11 +61,11 @@ SELECT CAST(:server_started AS text) || ' ' || pg_catalog.current_setting('port'
 	FROM pg_catalog.json_array_elements(:it::json) j(pair))
 
 -- macro: mark
--- Of a transaction: see mark.go of package txn. What follows guards it.
+-- Of a transaction: see mark.go of package txn. Who reads it guards the transaction, too; the text of :guards(:it) is never NULL.
 pg_catalog.pg_backend_pid(), :transaction_now,
 	CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off' THEN 'on'
 		ELSE pg_catalog.current_setting('synchronous_commit') END,
-	pg_catalog.current_setting('transaction_isolation') <> 'read committed'
+	:guards(:it) IS NULL OR pg_catalog.current_setting('transaction_isolation') <> 'read committed'
 
 -- macro: guards
 -- They are set in each transaction: behind a pooler the server changes under the connection. $1 to $3 are their values in

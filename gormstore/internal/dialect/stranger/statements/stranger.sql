@@ -6,10 +6,10 @@
 
 -- macro: mark
 -- The savepoint is the mark. Another attempt may run beside.
-0, 0::bigint, ''::text, true
+0, 0::bigint, ''::text, :guards(:it) IS NOT NULL
 
 -- name: begun
-SELECT :mark, :guards('');
+SELECT :mark('');
 
 -- name: asBegun
 
