@@ -124,10 +124,7 @@ func (s *Store) insert(ctx context.Context, q txn.Querier, c store.Claim) (store
 	var now pgtype.Int8
 	var by txn.Server
 	err := s.db.AskOn(ctx, q, name, &by, []any{&now, &by.PID, &by.Started}, args...)
-	switch {
-	case errors.Is(s.db.OfRecord(err), store.ErrClock): // a record that is there may answer nevertheless
-		return store.Claimed{}, nil
-	case err != nil || !now.Valid:
+	if err != nil || !now.Valid {
 		return store.Claimed{}, err
 	}
 	return s.won(ctx, wonRecord(c, 1, txn.Time(now)), by)

@@ -75,7 +75,9 @@ func (s *Store) Intervene(ctx context.Context, i store.Intervention) (after stor
 		}
 		args := ownedBy(before.Ticket)
 		if i.GiveUp {
-			_, err = s.db.Exec(ctx, q, park, args...)
+			if err = s.db.Durably(ctx, q); err == nil {
+				_, err = s.db.Exec(ctx, q, park, args...)
+			}
 		} else {
 			_, err = s.db.Exec(ctx, q, renew, append(args, before.LeaseUntil.Sub(before.NextAttempt(i.Pause)).Microseconds())...)
 		}

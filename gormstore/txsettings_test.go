@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
@@ -196,8 +197,23 @@ func TestWeakSessionsCommitDurably(t *testing.T) {
 	require.True(t, claimed.Won)
 	require.NoError(t, seal(ctx, tx, refused(), true))
 
+	late := command(store.Park)
+	now := time.Now()
+	late.Key = store.KeyTime{Made: now.Add(-time.Hour), Timed: true,
+		Valid: store.Window{From: now.Add(-48 * time.Hour), To: now.Add(-30 * time.Minute)}}
+	require.True(t, try(st.Claim(ctx, late)).ok(t).KeyRefused)
+	segments, half := resume(t, st, command(store.Resume))
+	require.NoError(t, err2(segments.Seal(ctx, store.Seal{Start: &call})))
+	require.NoError(t, segments.Rollback())
 	require.ElementsMatch(t, tables, query[[]string](t, db, "SELECT DISTINCT tab FROM commits ORDER BY tab"))
-	require.Empty(t, query[[]string](t, db, "SELECT tab FROM commits WHERE setting = 'off'"))
+	const weak = "SELECT tab FROM commits WHERE setting = 'off'"
+	require.Empty(t, query[[]string](t, db, weak))
+
+	advance(t, db, 2*deadline) // over a weak session
+	require.NoError(t, db.Exec("DELETE FROM commits").Error)
+	givenUp := store.Intervention{ID: half.ID, Fence: half.Fence, GiveUp: true, Who: "operator", Why: "it never ends"}
+	require.NoError(t, err2(st.Intervene(ctx, givenUp)))
+	require.Empty(t, query[[]string](t, db, weak))
 }
 
 // What a handler has changed is as it was by the time of COMMIT, where constraints and triggers that were deferred run: on

@@ -91,7 +91,7 @@ func (t *Tx) sendLast(ctx context.Context, last LastCalls) (atCommit bool, err e
 		within := append(calls(t.DB.Dialect.BeginDurably), last.Alone...)
 		_, err = Send(ctx, own, append(within, Call{Text: "COMMIT"})...)
 	}
-	return true, t.DB.OfRecord(err)
+	return true, t.ofRecord(err)
 }
 
 // unprepared reports that a driver could not prepare the record of an undone attempt, because a function or a trigger has
@@ -116,17 +116,17 @@ func (t *Tx) noteLast(err error) error {
 	if t.isOtherTx(err) && !t.checked {
 		t.Gone = true
 	}
-	return t.because(t.DB.OfRecord(err))
+	return t.because(t.ofRecord(err))
 }
 
-// OfRecord says what the error means of a statement that records. ErrStale: another attempt has the key, or has had it, or
+// ofRecord says what the error means of a statement that records. ErrStale: another attempt has the key, or has had it, or
 // the clock has gone back. ErrClock: it is outside of its window.
-func (d *Database) OfRecord(err error) error {
-	switch of := d.Dialect; {
+func (t *Tx) ofRecord(err error) error {
+	switch d := t.DB.Dialect; {
 	case err == nil:
-	case SQLState(err) == nothingRecorded, errors.Is(err, errUnchanged), of.IsThere(err), of.IsNull(err, "created_at"):
+	case SQLState(err) == nothingRecorded, errors.Is(err, errUnchanged), d.IsThere(err), d.IsNull(err, "created_at"):
 		return fmt.Errorf("%w: %w", store.ErrStale, err)
-	case of.IsNull(err, "lease_until"):
+	case d.IsNull(err, "lease_until"):
 		return fmt.Errorf("%w: %w", store.ErrClock, err)
 	}
 	return err

@@ -172,28 +172,36 @@ func (d *Database) Write(ctx context.Context, fn func(q Querier) error) error {
 	return d.writing(ctx, func() error { return d.OnPool(ctx, fn) })
 }
 
-// OnPool runs fn on the pool. Where its COMMIT would not have waited for the disk, it runs fn again in a transaction whose COMMIT
-// does. After a conflict it runs fn again at read committed. Each of the library's statements is correct at read committed. At
-// a stricter level, which may be the app's default, concurrent statements make each other fail.
+// OnPool runs fn on the pool. After a conflict it runs fn again at read committed, and where its COMMIT would not have waited for
+// the disk, in a transaction whose COMMIT does. Each of the library's statements is correct at read committed. At a stricter
+// level, which may be the app's default, concurrent statements make each other fail.
 func (d *Database) OnPool(ctx context.Context, fn func(q Querier) error) error {
-	conflict := false
+	inTx := false
 	return Retry(ctx, func() error {
-		if conflict {
-			return d.transact(ctx, fn)
+		if !inTx {
+			err := fn(d.Pool)
+			weak := d.isWeak(err)
+			if inTx = weak || IsConflict(err); !weak {
+				return err
+			}
 		}
-		err := fn(d.Pool)
-		if conflict = IsConflict(err); d.isWeak(err) {
-			err = d.transact(ctx, func(q Querier) error {
-				for _, set := range d.Dialect.BeginDurably[1:] {
-					if _, err := q.ExecContext(ctx, set); err != nil {
-						return err
-					}
-				}
-				return fn(q)
-			})
-		}
-		return err
+		return d.transactDurably(ctx, fn)
 	})
+}
+
+// transactDurably is transact with a COMMIT that waits for the disk.
+func (d *Database) transactDurably(ctx context.Context, fn func(q Querier) error) error {
+	return d.transact(ctx, func(q Querier) error {
+		if err := d.Durably(ctx, q); err != nil {
+			return err
+		}
+		return fn(q)
+	})
+}
+
+// Durably makes what the transaction of q writes durable, whatever was left on its connection.
+func (d *Database) Durably(ctx context.Context, q Querier) error {
+	return d.QueryRow(ctx, q, durably).Scan(new(bool))
 }
 
 // writing runs fn when SQLite's one writer is free.

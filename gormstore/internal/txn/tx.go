@@ -187,7 +187,7 @@ func (t *Tx) lose() error {
 	defer cancel()
 	var err error
 	recorded := again(ctx, long, func(int) bool {
-		err = t.DB.transact(ctx, func(q Querier) error { return t.Entry.Lose(ctx, q, 0) })
+		err = t.DB.transactDurably(ctx, func(q Querier) error { return t.Entry.Lose(ctx, q, 0) })
 		return err == nil
 	})
 	if !recorded {
@@ -205,7 +205,7 @@ func (t *Tx) loseEarly(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.DefaultClaimTimeout)
 	defer cancel()
-	_ = t.DB.transact(ctx, func(q Querier) error { return t.Entry.Lose(ctx, q, left) })
+	_ = t.DB.transactDurably(ctx, func(q Querier) error { return t.Entry.Lose(ctx, q, left) })
 }
 
 // Rollback implements that of [store.Attempt].

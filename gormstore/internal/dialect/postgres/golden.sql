@@ -139,6 +139,11 @@ FROM public.idempotency_record r
 WHERE r.due_at >= $4::bigint AND r.due_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $2::bigint AND $3::bigint
 ORDER BY r.due_at LIMIT $1 FOR UPDATE SKIP LOCKED;
 
+-- name: durably
+SELECT answer.* FROM (SELECT CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
 -- name: endIntent
 UPDATE public.idempotency_intent AS i SET ended_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), i.planned_at, coalesce(i.begun_at, 0))
 WHERE i.intent = $1::text AND i.ended_at IS NULL AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $2::bigint AND $3::bigint;
@@ -279,9 +284,8 @@ RETURNING fence;
 INSERT INTO public.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash, created_at, lease_until, deadline_at,
 	realm, timed, traceparent)
 SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
-	CASE WHEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $12::bigint AND $13::bigint THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $9::bigint END, CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $10::bigint END,
-	$11::bytea, $14::boolean, $15::text
-WHERE CASE WHEN NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1)
+	CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $9::bigint, CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $10::bigint END, $11::bytea, $14::boolean, $15::text
+WHERE CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $12::bigint AND $13::bigint AND CASE WHEN NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1)
 		THEN pg_catalog.pg_try_advisory_xact_lock($16::bigint) END
 ON CONFLICT (id) DO NOTHING RETURNING created_at, pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END;
@@ -290,9 +294,8 @@ ON CONFLICT (id) DO NOTHING RETURNING created_at, pg_catalog.pg_backend_pid(), C
 INSERT INTO public.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash, created_at, lease_until, deadline_at,
 	realm, timed, traceparent)
 SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
-	CASE WHEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $12::bigint AND $13::bigint THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $9::bigint END, CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $10::bigint END,
-	$11::bytea, $14::boolean, $15::text
-WHERE CASE WHEN NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1)
+	CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $9::bigint, CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $10::bigint END, $11::bytea, $14::boolean, $15::text
+WHERE CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $12::bigint AND $13::bigint AND CASE WHEN NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1)
 		THEN pg_catalog.pg_try_advisory_xact_lock($16::bigint) END
 	AND $17::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM public.idempotency_setting f WHERE f.name = $18::text), -1)
 ON CONFLICT (id) DO NOTHING RETURNING created_at, pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''

@@ -111,6 +111,9 @@ FROM main.idempotency_record r
 WHERE r.due_at >= ?4 AND r.due_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?2 AND ?3
 ORDER BY r.due_at LIMIT ?1 ;
 
+-- name: durably
+SELECT true;
+
 -- name: endIntent
 UPDATE main.idempotency_intent AS i SET ended_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, i.planned_at, coalesce(i.begun_at, 0))
 WHERE i.intent = ?1 AND i.ended_at IS NULL AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?2 AND ?3;

@@ -112,3 +112,7 @@ WHERE :owned AND r.state = 1;
 -- Raises the fence of an operation that nobody runs, as a takeover may have seen it that was given up and has not reached the
 -- server yet: $2 is its fence. A slow owner is stale by that.
 UPDATE :"schema".idempotency_record AS r SET fence = r.fence + 1 WHERE r.id = $1 AND r.fence = $2 AND :resumable;
+
+-- name: durably
+-- What the transaction writes is then durable, whatever was left on the connection.
+SELECT :durably;

@@ -18,19 +18,18 @@ SELECT :try_lock($4::bigint),
 	realm, timed, traceparent)
 
 -- name: insertRecord
--- Claims a key, and returns the clock and the server. It returns no row, and says nothing, where a record is there, or where
--- somebody holds the lock. The primary key decides. The lock only lets a loser go at once, instead of waiting for the winner's
--- uncommitted row with a connection in its hand, and the look keeps a repeat from waiting for an answer that is being written.
--- Both stand in the statement because over a driver that sends statements one by one a claim is one round trip. The lease has
--- no end outside of the clock's window, and there is no deadline where COMMIT would not wait for the disk: both are refused.
+-- Claims a key, and returns the clock and the server. It returns no row, and says nothing, where a record is there, where somebody
+-- holds the lock, or outside of the clock's window. The primary key decides. The lock only lets a loser go at once, instead of
+-- waiting for the winner's uncommitted row with a connection in its hand, and the look keeps a repeat from waiting for an answer
+-- that is being written. Both stand in the statement because over a driver that sends statements one by one a claim is one round
+-- trip. The record has no deadline where COMMIT would not wait for the disk: that is refused.
 --
 -- $2 scope, $3 owner, $4 recovery, $5 method, $6 route, $7 and $8 command hash, $9 lease, $10 deadline, $11 realm, $12 and $13
 -- the clock's window, $14 whether the key is a timed one, $15 the trace of the attempt, $16 lock.
 INSERT INTO :"schema".idempotency_record :claim_columns
 SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, :now,
-	CASE WHEN :now BETWEEN $12::bigint AND $13::bigint THEN :now + $9::bigint END, CASE WHEN :durable THEN :now + $10::bigint END,
-	$11::bytea, $14::boolean, $15::text
-WHERE CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1)
+	:now + $9::bigint, CASE WHEN :durable THEN :now + $10::bigint END, $11::bytea, $14::boolean, $15::text
+WHERE :now BETWEEN $12::bigint AND $13::bigint AND CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1)
 		THEN :try_lock($16::bigint) END
 ON CONFLICT (id) DO NOTHING RETURNING created_at, :server;
 
@@ -39,9 +38,8 @@ ON CONFLICT (id) DO NOTHING RETURNING created_at, :server;
 -- either the record or the floor that the sweep has raised when it dropped the record.
 INSERT INTO :"schema".idempotency_record :claim_columns
 SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, :now,
-	CASE WHEN :now BETWEEN $12::bigint AND $13::bigint THEN :now + $9::bigint END, CASE WHEN :durable THEN :now + $10::bigint END,
-	$11::bytea, $14::boolean, $15::text
-WHERE CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1)
+	:now + $9::bigint, CASE WHEN :durable THEN :now + $10::bigint END, $11::bytea, $14::boolean, $15::text
+WHERE :now BETWEEN $12::bigint AND $13::bigint AND CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1)
 		THEN :try_lock($16::bigint) END
 	AND $17::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f WHERE f.name = $18::text), -1)
 ON CONFLICT (id) DO NOTHING RETURNING created_at, :server;
