@@ -165,7 +165,9 @@ func (s *Store) take(ctx context.Context, q txn.Querier, c store.Claim) (store.C
 }
 
 // absent is the outcome of a claim that has inserted nothing where no record is there.
-func (s *Store) absent(ctx context.Context, q txn.Querier, c store.Claim, now time.Time, floor floor) (store.Claimed, error) {
+func (s *Store) absent(
+	ctx context.Context, q txn.Querier, c store.Claim, now time.Time, floor floor,
+) (store.Claimed, error) {
 	var busy bool
 	err := s.db.QueryRow(ctx, q, held, txn.LockHalves(c.ID)...).Scan(&busy)
 	switch {

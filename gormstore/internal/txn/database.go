@@ -172,9 +172,9 @@ func (d *Database) Write(ctx context.Context, fn func(q Querier) error) error {
 	return d.writing(ctx, func() error { return d.OnPool(ctx, fn) })
 }
 
-// OnPool runs fn on the pool. After a conflict it runs fn again at read committed, and where its COMMIT would not have waited for
-// the disk, in a transaction whose COMMIT does. Each of the library's statements is correct at read committed. At a stricter
-// level, which may be the app's default, concurrent statements make each other fail.
+// OnPool runs fn on the pool. After a conflict it runs fn again at read committed, and where its COMMIT would not have
+// waited for the disk, in a transaction whose COMMIT does. Each of the library's statements is correct at read committed. At
+// a stricter level, which may be the app's default, concurrent statements make each other fail.
 func (d *Database) OnPool(ctx context.Context, fn func(q Querier) error) error {
 	inTx := false
 	return Retry(ctx, func() error {
