@@ -199,7 +199,7 @@ func (a *Attempt) end(panicked bool) *Reply {
 		relayed: c.relaysUnfinished(),
 	}
 	v := judge(e)
-	if v == withhold {
+	if v == failReplaced {
 		c.breakOff()
 	}
 	if e.notApplied && v != free {

@@ -196,7 +196,7 @@ func (m *Module) claim(ctx *lazyContext, c *store.Claim) (tx store.Attempt, clai
 func (m *Module) giveBack(lost store.Ticket) {
 	m.orphans.add(lost)
 	if m.orphans.begin() {
-		go func() { _ = calm(func() error { m.releaseAll(context.Background()); return nil }) }() // of the store
+		go func() { _ = recovered(func() error { m.releaseAll(context.Background()); return nil }) }() // of the store
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// calm runs fn, and turns a panic into an error. The server recovers the panic of a request; nothing else recovers one in
-// Run.
-func calm(fn func() error) (err error) {
+// recovered runs fn, and turns a panic into an error. The server recovers the panic of a request; nothing else recovers
+// one in Run.
+func recovered(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
@@ -41,7 +41,7 @@ func (a *isolation) run(id ID, limit time.Duration, fn func() error) error {
 			a.free(id)
 			ended <- err
 		}()
-		err = calm(fn)
+		err = recovered(fn)
 	}()
 	late := time.NewTimer(limit)
 	defer late.Stop()

@@ -57,7 +57,7 @@ func (l *lease) resume(sent time.Time) {
 		l.lose() // the store took its time
 		return
 	}
-	l.renewal = time.AfterFunc(time.Until(sent.Add(l.length/3)), l.beat)
+	l.renewal = time.AfterFunc(time.Until(sent.Add(l.length/3)), l.renewDue)
 }
 
 // stopTimers is called with l.mu held.
@@ -77,7 +77,7 @@ func (l *lease) stop() {
 	l.stopTimers()
 }
 
-func (l *lease) beat() {
+func (l *lease) renewDue() {
 	ended, ok := l.startRenewal()
 	if !ok {
 		return

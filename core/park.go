@@ -23,7 +23,7 @@ func (a *Attempt) endPark(v verdict) *Reply {
 		a.park()
 		reply.result = resultUnknown
 		return reply
-	case withhold:
+	case failReplaced:
 		a.park()
 		return a.refuse(outcomeUnknown(a.ticket.ID))
 	}

@@ -219,7 +219,8 @@ func (p Policy) withDefaults(own Policy) Policy {
 
 // reviewed reports whether the answer of r may be shown to caller: r has no answer, or Review allows it (O-3).
 func (p *Policy) reviewed(ctx context.Context, caller Principal, r *Record) bool {
-	return p.Review == nil || r.State() != store.Completed || calm(func() error { return p.Review(ctx, caller, *r) }) == nil
+	return p.Review == nil || r.State() != store.Completed ||
+		recovered(func() error { return p.Review(ctx, caller, *r) }) == nil
 }
 
 // check returns what is wrong with a filled policy of a route with the given method ("" for the module's own).

@@ -154,7 +154,7 @@ func (m *Module) askStore() *question {
 		defer close(q.over)
 		ctx, cancel := context.WithTimeout(context.Background(), m.cfg.ClaimTimeout)
 		defer cancel()
-		q.err = calm(func() error { return m.operations.Ready(ctx) })
+		q.err = recovered(func() error { return m.operations.Ready(ctx) })
 		time.AfterFunc(2*readyEvery, func() { q.forget(key) })
 	}()
 	return q

@@ -164,9 +164,9 @@ func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt
 
 // runResumer runs the app's function as the attempt's handler. Its answer is not sent; it is recorded for repeats.
 func (a *Attempt) runResumer(resume Resumer, rec Record) error {
-	c := a.Capture(nowhere{})
+	c := a.Capture(discardWriter{})
 	var answer *Answer
-	err := calm(func() (err error) {
+	err := recovered(func() (err error) {
 		answer, err = resume(a.request.Context(), rec)
 		switch {
 		case err != nil:
@@ -192,9 +192,9 @@ func (a *Attempt) runResumer(resume Resumer, rec Record) error {
 	return nil
 }
 
-// nowhere is the writer of an attempt without a client.
-type nowhere struct{}
+// discardWriter is the writer of an attempt without a client.
+type discardWriter struct{}
 
-func (nowhere) Header() http.Header         { return http.Header{} }
-func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
-func (nowhere) WriteHeader(int)             {}
+func (discardWriter) Header() http.Header         { return http.Header{} }
+func (discardWriter) Write(p []byte) (int, error) { return len(p), nil }
+func (discardWriter) WriteHeader(int)             {}

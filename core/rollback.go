@@ -17,7 +17,7 @@ func (a *Attempt) endTransaction(v verdict, inTime bool, steps progress) *Reply 
 	c := &a.capture
 	tooLarge := c.overflow && a.steps == nil // Resume records it without its body
 	sick := steps.seal != nil && !errors.Is(steps.seal, ErrAborted)
-	undone := !inTime || tooLarge || sick || v == free || v == fail || v == withhold
+	undone := !inTime || tooLarge || sick || v == free || v == fail || v == failReplaced
 	unwritten := !undone && v == record && a.carriedNoWrite()
 	if undone || unwritten && a.route.Unwritten == UnwrittenRefused {
 		err := a.tx.Rollback()

@@ -40,7 +40,7 @@ func (m *Module) Run(ctx context.Context) error {
 func (m *Module) repeat(ctx context.Context, p *pulse, duty func(context.Context), wake <-chan struct{}) {
 	for ctx.Err() == nil {
 		p.within(0)
-		if err := calm(func() error { duty(ctx); return nil }); err != nil { // of the store, or of its driver
+		if err := recovered(func() error { duty(ctx); return nil }); err != nil { // of the store, or of its driver
 			m.failed(ctx, err)
 		}
 		every := m.cfg.SweepEvery

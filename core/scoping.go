@@ -95,7 +95,7 @@ func (s Scoping) lacks(p Principal) error {
 		return errNobody
 	case s.RequireTenant && p.Tenant == "":
 		return errNoTenant
-	case s.RequireClient && isNobody(p.Client):
+	case s.RequireClient && isUnsetID(p.Client):
 		return errNoClient
 	}
 	return nil
@@ -204,12 +204,12 @@ type Principal struct {
 // unset id prints as. Behind a middleware that lets callers without a token pass, all of them would be one principal, and
 // get each other's answers (S-6).
 func (p Principal) Valid() bool {
-	return !isNobody(p.Issuer) && !isNobody(p.Subject) && (p.Tenant == "" || !isNobody(p.Tenant))
+	return !isUnsetID(p.Issuer) && !isUnsetID(p.Subject) && (p.Tenant == "" || !isUnsetID(p.Tenant))
 }
 
-// isNobody reports whether an id is empty, or what an unset one prints as: zeros (a number, a UUID, an ObjectID, in whatever
-// form and behind whatever prefix of its own), a nil, a null, or fmt's mark of a wrong verb.
-func isNobody(id string) bool {
+// isUnsetID reports whether an id is empty, or what an unset one prints as: zeros (a number, a UUID, an ObjectID, in
+// whatever form and behind whatever prefix of its own), a nil, a null, or fmt's mark of a wrong verb.
+func isUnsetID(id string) bool {
 	switch id {
 	case "null", "(null)", "undefined", "None", "NaN", "-1":
 		return true
@@ -274,7 +274,7 @@ func checkRoles(field string, roles []IssuerRole) error {
 		switch {
 		case r.Role == "":
 			return fmt.Errorf("%s: an empty role would never match; remove it", field)
-		case isNobody(r.Issuer):
+		case isUnsetID(r.Issuer):
 			return fmt.Errorf(`%s: role %q: name the issuer that may give it, the "iss" of your operators' tokens: another issuer `+
 				"could give it, too", field, r.Role)
 		}

@@ -16,13 +16,13 @@ import (
 // told is the answer of an attempt that the store has not ended as it was asked to.
 //
 //	the error      nothing has committed      Resume, and a segment has         Park              rules
-//	ErrEnded       409 outcome_unknown        409 outcome_unknown                                 X-8
+//	ErrEnded       409 outcome_unknown            409 outcome_unknown                                 X-8
 //	ErrStale       what a repeat is told      what a repeat is told, or 409 outcome_unknown       M-6, X-2
-//	ErrClock       503 store_unavailable      503 commit_unconfirmed                              T-5
-//	ErrRetryable   503 rolled_back            500 call_unfinished: it continues                  
-//	ErrAborted     500 transaction_aborted    500 call_unfinished: it continues                  
-//	ErrStatement   by what else it is         503 commit_unconfirmed                              X-14
-//	any other      503 commit_unconfirmed     503 commit_unconfirmed     503 commit_unconfirmed  
+//	ErrClock       503 store_unavailable          503 commit_unconfirmed                              T-5
+//	ErrRetryable   503 rolled_back                500 call_unfinished: it continues                  
+//	ErrAborted     500 transaction_aborted        500 call_unfinished: it continues                  
+//	ErrStatement   by what else it is             503 commit_unconfirmed                              X-14
+//	any other      503 commit_unconfirmed         503 commit_unconfirmed     503 commit_unconfirmed  
 func (a *Attempt) told(err error) *Reply {
 	changed := a.mayHaveChanged()
 	refused := errors.Is(err, ErrRetryable) || errors.Is(err, ErrAborted)
@@ -50,13 +50,13 @@ func (a *Attempt) told(err error) *Reply {
 
 // undone is the answer of an attempt whose rows were undone because of its verdict, or because of its time or its size.
 //
-//	too large                              500 answer_too_large                                        R-4
-//	no write, and that is refused          500 transaction_unused                                      X-11
-//	free                                   the handler's, not_applied                                  R-6
-//	withhold, fail: a step or rows failed  500 transaction_aborted                                    
-//	withhold: a call failed, or relayed    500 call_unfinished in Resume, 503 rolled_back in Rollback 
-//	fail                                   the handler's                                              
-//	late                                   503 rolled_back                                             X-1
+//	too large                                  500 answer_too_large                                        R-4
+//	no write, and that is refused              500 transaction_unused                                      X-11
+//	free                                       the handler's, not_applied                                  R-6
+//	failReplaced, fail: a step or rows failed  500 transaction_aborted                                    
+//	failReplaced: a call failed, or relayed    500 call_unfinished in Resume, 503 rolled_back in Rollback 
+//	fail                                       the handler's                                              
+//	late                                       503 rolled_back                                             X-1
 func (a *Attempt) undone(v verdict, steps progress, tooLarge, unwritten bool) *Reply {
 	status := a.capture.finalStatus()
 	cut := a.cutShort() != nil && !a.inside.Failed.Load() && status < http.StatusInternalServerError
@@ -70,12 +70,12 @@ func (a *Attempt) undone(v verdict, steps progress, tooLarge, unwritten bool) *R
 	case v == free:
 		a.watchStatements(status)
 		return freed(a.capture.reply())
-	case v == withhold && steps.lost != nil, v == fail && cut:
+	case v == failReplaced && steps.lost != nil, v == fail && cut:
 		return a.refuse(NewProblem(CodeTransactionAborted, "a step or a statement had failed; nothing was applied"))
-	case v == withhold && a.steps != nil:
+	case v == failReplaced && a.steps != nil:
 		return a.refuse(NewProblem(CodeCallUnfinished, "the handler answered with a success, and a call has failed; nothing was "+
 			"applied"))
-	case v == withhold:
+	case v == failReplaced:
 		return a.rolledBack("a service that the handler called has not finished")
 	case v == fail:
 		return a.capture.reply()

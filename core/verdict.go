@@ -20,8 +20,8 @@ const (
 	// before its first commit; behind it the key stays in use, and the next repeat continues. Park cannot undo anything: the
 	// outcome is unknown (X).
 	fail
-	// withhold: fail, and the answer does not leave. It is a success, and the client would take it for one.
-	withhold
+	// failReplaced: fail, and the answer does not leave. It is a success, and the client would take it for one.
+	failReplaced
 )
 
 // ending is what is known of a handler that has ended.
@@ -54,7 +54,7 @@ func judge(e ending) verdict {
 	case e.panicked || e.unrendered:
 		return fail
 	case e.status < 400 && !e.failed && (open || e.lost):
-		return withhold
+		return failReplaced
 	case e.status < 400 && !e.failed:
 		return record
 	case e.notApplied && !e.committed:
