@@ -34,6 +34,11 @@ type Attempt struct {
 	wakes     bool // Run has something to go on with, once it has committed
 	outOfTime bool // Resume: ResumeFor was over when the attempt was claimed
 	timed     bool // the key is a timed one
+	status    int  // what its handler has answered; 0: it has not ended
+	panicked  bool
+
+	ends []byte    // how the attempts before have ended
+	now  time.Time // the store's clock at begun
 
 	writeRefused atomic.Bool           // EventWriteRefused was sent
 	cut          atomic.Pointer[error] // see CutShort
@@ -61,7 +66,7 @@ var errDeadline = fmt.Errorf("idem: the attempt's deadline has passed: %w", cont
 func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, tx store.Attempt, claimedAt time.Time) *Attempt {
 	t := rec.Ticket
 	a := &Attempt{m: m, route: adm.route, admission: adm, ticket: t, tx: tx,
-		attempts: rec.Attempts, timed: rec.Timed, begun: time.Now()}
+		attempts: rec.Attempts, timed: rec.Timed, begun: time.Now(), ends: rec.Ends, now: rec.Now}
 	if a.route.Recovery == Resume {
 		a.steps = &steps{segments: tx, progress: progress{committed: rec.Attempts > 1}}
 		if rec.Attempts == 1 {
@@ -173,7 +178,7 @@ func (a *Attempt) end(panicked bool) *Reply {
 	// A goroutine that the handler has left behind may still have the capture. By then the framework may use the writer for
 	// another request, and the capture would send this answer there.
 	defer func() { a.capture.outer = nobody{} }()
-	a.worked = time.Since(a.begun)
+	a.worked, a.panicked = time.Since(a.begun), panicked
 	a.inside.Calls.End()
 	c := &a.capture
 	if p := a.broken(); p != nil && !panicked {
@@ -198,6 +203,7 @@ func (a *Attempt) end(panicked bool) *Reply {
 		failed: a.inside.Failed.Load(), cut: a.cutShort() != nil, unfinished: taken.unfinished, lost: taken.lost != nil,
 		relayed: c.relaysUnfinished(),
 	}
+	a.status = e.status
 	v := judge(e)
 	if v == failReplaced {
 		c.breakOff()
@@ -219,6 +225,25 @@ func (a *Attempt) end(panicked bool) *Reply {
 		c.breakOff()
 	}
 	return reply
+}
+
+// ended is how the attempts have ended, with this one, which leaves its operation open.
+func (a *Attempt) ended(code Code) []byte {
+	e := store.AttemptEnd{Fence: a.ticket.Fence, At: a.now.Add(time.Since(a.begun)), Code: string(code),
+		Instance: a.ticket.Owner.Instance()}
+	switch cause := context.Cause(&a.ctx); {
+	case a.status == 0 && code == "":
+		e.How = store.EndLimit
+	case a.panicked:
+		e.How = store.EndPanic
+	case errors.Is(cause, errDeadline):
+		e.How = store.EndDeadline
+	case errors.Is(cause, ErrLeaseLost):
+		e.How = store.EndLeaseLost
+	default:
+		e.How, e.Status = store.EndAnswered, a.status
+	}
+	return store.Record{Ticket: a.ticket, Attempts: a.attempts, Ends: a.ends}.WithEnd(e)
 }
 
 // cutShort is why a handler that has got less than it asked for has no answer; nil where it has not.

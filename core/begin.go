@@ -81,7 +81,7 @@ func (m *Module) claimTraced(r *http.Request, adm *admission) (attempt *Attempt,
 // claimOrAnswer claims the record of an admitted request, or answers from it.
 func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Reply) {
 	claim := store.Claim{
-		ID: adm.id, Owner: newOwner(), Scope: m.cfg.Scoping.PrincipalScope(adm.principal),
+		ID: adm.id, Owner: m.newOwner(), Scope: m.cfg.Scoping.PrincipalScope(adm.principal),
 		Realm: m.cfg.Scoping.realm(m.service, adm.principal), Method: r.Method, Route: adm.pattern,
 		Recovery: adm.route.Recovery, Hash: adm.hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
 		Lean:        adm.route.Review == nil,
@@ -329,9 +329,12 @@ func (m *Module) replay(r *http.Request, adm *admission, rec *Record) *Reply {
 	}
 }
 
-// newOwner returns the owner of a new attempt.
-func newOwner() store.Owner {
+// newOwner returns the owner of a new attempt of this instance.
+func (m *Module) newOwner() store.Owner {
 	var o store.Owner
-	rand.Read(o[:]) // never fails since Go 1.24
+	rand.Read(o[copy(o[:], m.instance[:]):]) // never fails since Go 1.24
 	return o
 }
+
+// Instance stands for this module in the history of attempts, until its process ends: see [store.AttemptEnd].
+func (m *Module) Instance() store.Instance { return m.instance }

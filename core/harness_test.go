@@ -399,9 +399,10 @@ func (s *faultStore) Renew(ctx context.Context, t store.Ticket, lease time.Durat
 	return s.end(ctx, "renew", func() error { return s.Operations.Renew(ctx, t, lease) })
 }
 
-// End calls the hooks "complete", "park" and "release".
+// End calls the hooks "complete", "park" and "release", and "renew" where the lease ends.
 func (s *faultStore) End(ctx context.Context, t store.Ticket, e store.Ending) error {
-	call := map[store.State]string{store.Completed: "complete", store.Unknown: "park", store.Free: "release"}[e.State]
+	call := map[store.State]string{store.Completed: "complete", store.Unknown: "park", store.Free: "release",
+		store.Running: "renew"}[e.State]
 	return s.end(ctx, call, func() error { return s.Operations.End(ctx, t, e) })
 }
 

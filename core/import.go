@@ -101,7 +101,7 @@ func (m *Module) imported(row Past, now time.Time) (Record, error) {
 		row.Key = key // as clients have to send it from now on (K-10, F-4)
 	}
 	rec := Record{
-		Ticket: store.Ticket{ID: m.cfg.Scoping.RecordID(row.Principal, row.Key), Owner: newOwner(), Fence: 1},
+		Ticket: store.Ticket{ID: m.cfg.Scoping.RecordID(row.Principal, row.Key), Owner: m.newOwner(), Fence: 1},
 		Scope:  m.cfg.Scoping.PrincipalScope(row.Principal), Realm: m.cfg.Scoping.PrincipalRealm(row.Principal),
 		Method: row.Method, Route: row.Route, Recovery: route.Recovery,
 		Hash: store.CommandHash{Version: store.UnknownHash}, Stored: store.Unknown, Attempts: 1,

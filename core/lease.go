@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // ErrLeaseLost is the cause of the handler's cancelled context if its attempt could not renew its lease, or another
@@ -160,7 +162,7 @@ var errRanOut = errors.New("idem: the lease had run out, and a repeat may have b
 	"proven that nothing was applied")
 
 // yield ends the lease. It first waits for a renewal that was sent, because that would prolong the lease again.
-func (l *lease) yield() error {
+func (l *lease) yield(ends []byte) error {
 	l.stop()
 	l.mu.Lock()
 	beating := l.beating
@@ -168,6 +170,5 @@ func (l *lease) yield() error {
 	if beating != nil {
 		<-beating
 	}
-	a := l.attempt
-	return a.confirm(func(ctx context.Context) error { return a.m.cfg.Store.Renew(ctx, a.ticket, 0) })
+	return l.attempt.conclude(new(lazyContext), store.Ending{State: store.Running, Ends: ends})
 }

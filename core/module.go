@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -117,6 +118,7 @@ type Module struct {
 	// timedFor is how long the records of timed keys stay after the end of their attempt, at least; 0 without such keys.
 	timedFor   time.Duration
 	service    []byte // Scoping.service, hashed once
+	instance   store.Instance
 	orphans    orphans
 	outage     outage
 	readiness  readiness
@@ -151,6 +153,7 @@ func New(cfg Config) (*Module, error) {
 	cfg.ProblemBase = cmp.Or(cfg.ProblemBase, cfg.defaultBase())
 
 	m := &Module{cfg: cfg, asking: make(chan struct{}, 1), wake: make(chan struct{}, 1), service: cfg.Scoping.service()}
+	rand.Read(m.instance[:]) // never fails since Go 1.24
 	m.tracer, _ = cfg.Observer.(Tracer)
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

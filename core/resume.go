@@ -24,7 +24,7 @@ func (a *Attempt) readSteps() (*Reply, error) {
 	}
 	defer a.ctx.cancel(context.Canceled)
 	a.observe(Event{Kind: EventFailed, Err: err})
-	reply := a.yield(err, func() *Reply {
+	reply := a.yield(err, CodeStoreUnavailable, func() *Reply {
 		p := a.m.unavailable(err)
 		p.unknown, p.RetryAfter = true, a.pauseAhead()
 		return a.refuse(p)
@@ -57,17 +57,17 @@ func (a *Attempt) endResume(v verdict, steps progress, inTime bool) *Reply {
 	case steps.unknown:
 		return a.giveUp()
 	case steps.changed, v == record && steps.leftOut:
-		return a.yield(ErrStepsChanged, func() *Reply {
+		return a.yield(ErrStepsChanged, CodeStepsChanged, func() *Reply {
 			p := NewProblem(CodeStepsChanged, "the handler takes other steps than before; nothing was recorded")
 			p.unknown = true // and no Retry-After: a repeat would only use the operation's attempts up
 			return a.refuse(p)
 		})
 	case v == fail:
-		return a.yield(steps.lost, func() *Reply { return a.notFinal() })
+		return a.yield(steps.lost, "", func() *Reply { return a.notFinal() })
 	case v == record:
-		return a.yield(errDeadline, a.callUnfinished)
+		return a.yield(errDeadline, CodeCallUnfinished, a.callUnfinished)
 	}
-	return a.yield(cmp.Or(steps.lost, errCallUnfinished), a.callUnfinished)
+	return a.yield(cmp.Or(steps.lost, errCallUnfinished), CodeCallUnfinished, a.callUnfinished)
 }
 
 // complete seals the last segment with the answer.
@@ -181,14 +181,15 @@ func (a *Attempt) pauseAhead() time.Duration {
 	return max(a.m.cfg.RetryAfter, ended.NextAttempt(a.route.ResumePause).Sub(ended.LeaseUntil))
 }
 
-// yield ends the lease, so that the next repeat can continue at once, and returns the attempt's own reply. If the store
-// does not answer, the lease runs out by itself. If another attempt has taken the operation over, yield returns what that
-// attempt has recorded. After the last allowed attempt it parks the operation.
-func (a *Attempt) yield(cause error, own func() *Reply) *Reply {
+// yield ends the lease, so that the next repeat can continue at once, and returns the attempt's own reply. code is that of the
+// problem in it, "" for the handler's answer. If the store does not answer, the lease runs out by itself. If another attempt
+// has taken the operation over, yield returns what that attempt has recorded. After the last allowed attempt it parks the
+// operation.
+func (a *Attempt) yield(cause error, code Code, own func() *Reply) *Reply {
 	if a.attempts >= a.route.MaxAttempts {
 		return a.giveUp()
 	}
-	err := a.lease.yield()
+	err := a.lease.yield(a.ended(code))
 	if errors.Is(err, ErrStale) {
 		return a.told(err)
 	}

@@ -145,7 +145,7 @@ func (m *Module) tellStrangers(ctx context.Context, strangers map[stranger]int) 
 // was quicker.
 func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt, error) {
 	claim := store.Claim{
-		ID: rec.ID, Owner: newOwner(), Scope: rec.Scope, Realm: rec.Realm, Method: rec.Method, Route: rec.Route,
+		ID: rec.ID, Owner: m.newOwner(), Scope: rec.Scope, Realm: rec.Realm, Method: rec.Method, Route: rec.Route,
 		Recovery: Resume, Hash: rec.Hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
 		Traceparent: traceparent(r.Context(), m.tracer),
 		Pause:       adm.route.ResumePause,

@@ -33,7 +33,7 @@ func (a *Attempt) told(err error) *Reply {
 	case errors.Is(err, ErrStale):
 		return a.asRepeat(changed)
 	case changed && refused && a.steps != nil && !errors.Is(err, store.ErrStatement):
-		return a.yield(err, a.callUnfinished)
+		return a.yield(err, CodeCallUnfinished, a.callUnfinished)
 	case changed:
 	case errors.Is(err, ErrClock):
 		a.m.tellClock(&a.ctx, err)

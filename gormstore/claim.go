@@ -16,7 +16,7 @@ import (
 
 // claimArgs are $1 to $17 of takeOver, and of insertRecord on SQLite.
 func claimArgs(c store.Claim) []any {
-	return append(make([]any, 0, 23), // with room for the arguments of the longest statement
+	return append(make([]any, 0, 24), // with room for the arguments of the longest statement
 		c.ID[:], c.Scope[:], c.Owner[:], int64(c.Recovery), c.Method, c.Route, int64(c.Hash.Version), c.Hash.Sum[:],
 		c.Lease.Microseconds(), c.Deadline.Microseconds(), c.Realm[:], txn.Micros(c.Window.From),
 		txn.Micros(c.Key.Valid.From), latestOf(c), floorName(c), txn.Micros(c.Key.Made), c.Key.Timed)
@@ -203,13 +203,15 @@ func (s *Store) takeOver(ctx context.Context, q txn.Querier, c store.Claim, rec 
 	var attempts sql.NullInt32
 	var created, now pgtype.Int8
 	var by txn.Server
-	args := append(claimArgs(c), rec.Fence, txn.Latest(c.Window), rec.State() == store.Free, txn.LockKey(c.ID), c.Traceparent)
+	args := append(claimArgs(c), rec.Fence, txn.Latest(c.Window), rec.State() == store.Free, txn.LockKey(c.ID), c.Traceparent,
+		rec.EndsBefore())
 	err := s.db.QueryRow(ctx, q, takeOver, args...).Scan(&lock, &fence, &attempts, &created, &now, &by.PID, &by.Started)
 	switch {
 	case err != nil:
 		return store.Claimed{}, err
 	case fence.Valid:
 		won := wonRecord(c, fence.Int64, txn.Time(now))
+		won.Ends = rec.EndsBefore()
 		won.CreatedAt, won.Attempts = txn.Time(created), int(attempts.Int32)
 		won.Timed = rec.Timed || c.Key.Timed && rec.State() == store.Free
 		return s.won(ctx, won, by)
@@ -254,7 +256,7 @@ func (s *Store) claimAndAsk(ctx context.Context, q txn.Querier, c store.Claim) (
 }
 
 func (s *Store) takeOverAndAsk(ctx context.Context, q txn.Querier, c store.Claim, rec store.Record) (store.Claimed, error) {
-	args := append(claimArgs(c), rec.Fence, txn.Latest(c.Window), rec.State() == store.Free, c.Traceparent)
+	args := append(claimArgs(c), rec.Fence, txn.Latest(c.Window), rec.State() == store.Free, c.Traceparent, rec.EndsBefore())
 	n, err := s.db.Exec(ctx, q, takeOver, args...)
 	if err != nil || n == 0 { // 0: the clock has gone back a little
 		return store.Claimed{Record: rec}, err

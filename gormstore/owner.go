@@ -79,8 +79,10 @@ func (s *Store) End(ctx context.Context, t store.Ticket, e store.Ending) error {
 	case store.Free:
 		freed := func(r store.Record) bool { return r.ID != t.ID || r.Ticket == t && r.Stored == store.Free }
 		return txn.OverAnother(ctx, func() error { return s.owned(ctx, t, freed, release, keepFree.Microseconds()) })
+	case store.Running:
+		return s.owned(ctx, t, func(store.Record) bool { return false }, yield, e.Ends)
 	}
-	return s.owned(ctx, t, func(store.Record) bool { return false }, park)
+	return s.owned(ctx, t, func(store.Record) bool { return false }, park, e.Ends)
 }
 
 func (s *Store) complete(ctx context.Context, t store.Ticket, c store.Completion) error {

@@ -24,7 +24,7 @@ const plain = 1
 type recordScan struct {
 	txn.Server                    // that has read it
 	id, scope, realm, owner, hash []byte
-	headers, body                 []byte
+	headers, body, ends           []byte
 	fence                         pgtype.Int8
 	attempts                      pgtype.Int4
 	state, recovery, hashVersion  pgtype.Int2
@@ -37,10 +37,10 @@ type recordScan struct {
 
 // targets are the variables for these columns, after those for the columns before them.
 func (s *recordScan) targets(before ...any) []any {
-	return append(slices.Grow(before, 24),
+	return append(slices.Grow(before, 25),
 		&s.PID, &s.Started,
 		&s.id, &s.scope, &s.realm, &s.owner, &s.fence, &s.state, &s.recovery, &s.method, &s.route, &s.hashVersion, &s.hash,
-		&s.created, &s.lease, &s.deadline, &s.expires, &s.purge, &s.attempts, &s.timed, &s.trace,
+		&s.created, &s.lease, &s.deadline, &s.expires, &s.purge, &s.attempts, &s.timed, &s.trace, &s.ends,
 		&s.status, &s.partial, &s.encoding, &s.headers, &s.body)
 }
 
@@ -52,7 +52,7 @@ func (s *recordScan) record(now time.Time) (store.Record, error) {
 		Recovery: store.Recovery(s.recovery.Int16), //nolint:gosec // written by this package, as are the states
 		Stored:   store.State(s.state.Int16),       //nolint:gosec // as above
 		Hash:     store.CommandHash{Version: s.hashVersion.Int16},
-		Timed:    bool(s.timed), Traceparent: s.trace.String,
+		Timed:    bool(s.timed), Traceparent: s.trace.String, Ends: s.ends,
 		CreatedAt: txn.Time(s.created), LeaseUntil: txn.Time(s.lease), Deadline: txn.Time(s.deadline),
 		ExpiresAt: txn.Time(s.expires), PurgeAt: txn.Time(s.purge), Now: now,
 	}

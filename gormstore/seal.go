@@ -102,7 +102,7 @@ func isThereStep(_ store.StepRecord, err error) (bool, error) {
 func (e *segment) Lose(ctx context.Context, q txn.Querier, left time.Duration) error {
 	s := e.store
 	if e.isSealed() {
-		_, err := s.db.Exec(ctx, q, park, ownedBy(e.ticket())...)
+		_, err := s.db.Exec(ctx, q, park, append(ownedBy(e.ticket()), nil)...)
 		return err
 	}
 	switch locked, _, err := s.db.TryLock(ctx, q, e.Lock()); {

@@ -125,14 +125,18 @@ func (p trial) takeover(ctx context.Context) error {
 		return err
 	}
 	c.Owner[0]++
+	ends := store.Record{}.WithEnd(store.AttemptEnd{Fence: 2, At: begin})
 	if ticket, err = p.claimed(ctx, takeOver, c, 2, claim); err == nil {
-		err = p.changed(ctx, park, ticket)
+		err = p.changed(ctx, yield, ticket, ends)
+	}
+	if err == nil {
+		err = p.changed(ctx, park, ticket, ends)
 	}
 	if err != nil {
 		return err
 	}
 	unknown := wonRecord(c, 2, begin)
-	unknown.Stored = store.Unknown
+	unknown.Stored, unknown.Ends = store.Unknown, ends
 	return p.reads(ctx, park, unknown)
 }
 

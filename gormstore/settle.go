@@ -76,7 +76,7 @@ func (s *Store) Intervene(ctx context.Context, i store.Intervention) (after stor
 		args := ownedBy(before.Ticket)
 		if i.GiveUp {
 			if err = s.db.Durably(ctx, q); err == nil {
-				_, err = s.db.Exec(ctx, q, park, args...)
+				_, err = s.db.Exec(ctx, q, park, append(args, before.EndsBefore())...)
 			}
 		} else {
 			_, err = s.db.Exec(ctx, q, renew, append(args, before.LeaseUntil.Sub(before.NextAttempt(i.Pause)).Microseconds())...)

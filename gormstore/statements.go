@@ -30,6 +30,7 @@ const (
 	ownsRecord    txn.Statement = "ownsRecord"
 	loseAnswer    txn.Statement = "loseAnswer"
 	park          txn.Statement = "park"
+	yield         txn.Statement = "yield"
 	release       txn.Statement = "release"
 	keepOut       txn.Statement = "keepOut"
 	outrun        txn.Statement = "outrun"

@@ -43,11 +43,7 @@ func (s *gated) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 }
 
 func (s *gated) Renew(ctx context.Context, t store.Ticket, lease time.Duration) error {
-	event := background
-	if lease == 0 {
-		event = "Renew" // gives the lease back
-	}
-	return s.gates.do(event, func() error { return s.under.Renew(ctx, t, lease) })
+	return s.gates.do(background, func() error { return s.under.Renew(ctx, t, lease) })
 }
 
 func (s *gated) End(ctx context.Context, t store.Ticket, e store.Ending) error {

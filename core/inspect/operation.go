@@ -35,6 +35,7 @@ type operationPage struct {
 	Of         string    // the link to what else of its caller needs somebody
 	Note       *noteForm // nil: it is over
 	Repeat     *repeat   // nil: this instance has seen none
+	Ends       []store.AttemptEnd
 }
 
 // answerView is a recorded answer.
@@ -73,6 +74,7 @@ func (v *visit) showOperation(read func(*core.Operator, context.Context, store.I
 		Timeline: timeline(life), Revealed: revealed, Answer: viewOf(life)}
 	page.Refs, page.Of = v.references([]store.ID{id})[id], v.callers(rec)
 	page.Note, page.Repeat = noteFormOf(rec), v.Numbers.repeatsOf(id)
+	page.Ends = endsOf(rec)
 	page.HasResults = page.Answer != nil && !page.Answer.Gone || rec.State() != store.Expired &&
 		slices.ContainsFunc(life.Steps, func(s store.StepRecord) bool { return s.Finished })
 	if rec.State() == store.Unknown {
@@ -90,6 +92,15 @@ func (v *visit) showOperation(read func(*core.Operator, context.Context, store.I
 		}
 	}
 	return v.show(status, "operation", title, "operations", page)
+}
+
+// endsOf are how its attempts have ended, and of one whose lease has run out, that it is gone. The record says so only when
+// somebody takes it over.
+func endsOf(rec store.Record) []store.AttemptEnd {
+	if rec.Stored == store.Running && rec.Recovery != store.Rollback && rec.LeaseExpired() {
+		rec.Ends = rec.EndsBefore()
+	}
+	return rec.AttemptEnds()
 }
 
 // viewOf is the answer of an operation, nil if it has none.

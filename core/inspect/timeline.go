@@ -138,12 +138,24 @@ func outcomeUnknown(line string) moment {
 
 const (
 	committedItself = "The handler committed the transaction itself, in the middle of the attempt."
-	endedUnproven   = "The attempt ended without proof of what it did: by an error, a panic, a deadline, or too many attempts."
+	endedUnproven   = "The attempt ended without proof of what it did"
 )
+
+// unproven is the end of the attempt with this fence, which has proven nothing.
+func unproven(rec store.Record, fence int64) moment {
+	ends := rec.AttemptEnds()
+	if len(ends) == 0 || ends[len(ends)-1].Fence != fence {
+		return outcomeUnknown(endedUnproven + ": by an error, a panic, a deadline, or too many attempts.")
+	}
+	last := ends[len(ends)-1]
+	m := outcomeUnknown(endedUnproven + ": " + last.String() + ".")
+	m.At = last.At
+	return m
+}
 
 // endedBefore is how the last attempt of a settled operation ended: a settlement changes neither lease nor deadline.
 func endedBefore(rec store.Record, s store.SettlementRecord) []moment {
-	end := outcomeUnknown(endedUnproven)
+	end := unproven(rec, s.BeforeFence)
 	switch {
 	case s.BeforeStored == store.Running && rec.Recovery == store.Rollback:
 		end = outcomeUnknown(committedItself)
@@ -166,7 +178,7 @@ func deadlinePassed(rec store.Record) moment {
 func endMoments(rec store.Record) []moment {
 	switch {
 	case rec.State() == store.Unknown && rec.Stored == store.Unknown:
-		return []moment{outcomeUnknown(endedUnproven), deadlinePassed(rec)}
+		return []moment{unproven(rec, rec.Fence), deadlinePassed(rec)}
 	case rec.State() == store.Unknown && rec.Recovery == store.Rollback:
 		return []moment{outcomeUnknown(committedItself), deadlinePassed(rec)}
 	case rec.State() == store.Unknown || rec.HalfDone():

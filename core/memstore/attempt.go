@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -20,7 +21,7 @@ func (s *Store) Renew(ctx context.Context, t store.Ticket, lease time.Duration) 
 	})
 }
 
-// renew lets the lease begin anew, or ends it: 0. It ends with the deadline, and never earlier because the clock is behind.
+// renew lets the lease begin anew; 0: it yields. It ends with the deadline, and never earlier because the clock is behind.
 func (e *entry) renew(lease time.Duration, now time.Time) {
 	if until := now.Add(lease); lease == 0 || until.After(e.LeaseUntil) {
 		e.LeaseUntil = until
@@ -39,14 +40,26 @@ func (s *Store) End(ctx context.Context, t store.Ticket, end store.Ending) error
 		switch {
 		case end.State == store.Completed:
 			return s.record(e, end.Answer, now)
+		case e.Stored == store.Running && end.State == store.Running:
+			e.ended(end.Ends)
+			e.renew(0, now)
+			return nil
 		case e.Stored == store.Running:
+			e.ended(end.Ends)
 			s.become(e, store.Unknown)
 			return nil
-		case e.Stored == store.Unknown: // again
+		case e.Stored == store.Unknown && end.State == store.Unknown: // again
 			return nil
 		}
 		return store.ErrStale
 	})
+}
+
+// ended keeps how the row's attempt has ended.
+func (e *entry) ended(ends []byte) {
+	if ends != nil {
+		e.Ends = bytes.Clone(ends)
+	}
 }
 
 // record records the answer of a row's attempt.

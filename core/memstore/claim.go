@@ -47,6 +47,7 @@ func (s *Store) claim(c *store.Claim, begin func(*Store, *entry)) (store.Claimed
 	case e.canTakeOver(c, now) && e.held:
 		return store.Claimed{Busy: true}, nil
 	case e.canTakeOver(c, now):
+		e.Ends = e.EndsBefore()
 		e.lead(c, now)
 	default:
 		return store.Claimed{Record: e.read(now)}, nil

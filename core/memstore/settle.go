@@ -72,6 +72,7 @@ func (s *Store) Intervene(ctx context.Context, i store.Intervention) (store.Reco
 	case before.Fence != i.Fence:
 		return store.Record{}, store.ErrStale
 	case i.GiveUp:
+		e.Ends = before.EndsBefore()
 		s.become(e, store.Unknown)
 	default:
 		e.LeaseUntil = now.Add(before.LeaseUntil.Sub(before.NextAttempt(i.Pause)))

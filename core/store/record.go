@@ -176,6 +176,8 @@ type Record struct {
 	Attempts int    // since the key was last free; only a Resume operation has more than one
 	Timed    bool   // the key is a timed one: see core.TimedKey
 	Answer   Answer // a tombstone keeps only its Status, for the outcome class
+	// Ends is how attempts have ended that did not end the operation: see AttemptEnds. nil: none has.
+	Ends []byte
 	// Traceparent is the trace of the last attempt, in the form of the W3C header; "" if there is none. A settlement does
 	// not change it.
 	Traceparent string

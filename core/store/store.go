@@ -133,7 +133,7 @@ type Store interface {
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 
 	// Renew sets the end of the lease to now plus lease, but not later than the attempt's deadline, and not earlier than it
-	// was: the owner relies on it, and the store's clock may be behind. With 0 the lease ends. ErrStale if t is not current.
+	// was: the owner relies on it, and the store's clock may be behind. ErrStale if t is not current.
 	Renew(ctx context.Context, t Ticket, lease time.Duration) error
 
 	// End ends the attempt of t, and says what becomes of its record. The same ending again with the same ticket returns nil
@@ -143,9 +143,10 @@ type Store interface {
 	//	Completed  t owns the record, and it is stored as running or unknown  ErrStale, also without a record
 	//	Unknown    t is current: an answer is never taken back                      ErrStale, also without a record
 	//	Free       t owns the record, and it is stored as running                   ErrStale; without a record nil
+	//	Running    t is current: its lease ends, and a Resume attempt may follow    ErrStale, also without a record
 	//
-	// All three work after the lease has expired. t owns the record that has its owner and fence; a takeover and a settlement
-	// raise the fence.
+	// Unknown and Running keep e.Ends, unless it is nil. All four work after the lease has expired. t owns the record that has
+	// its owner and fence; a takeover and a settlement raise the fence.
 	End(ctx context.Context, t Ticket, e Ending) error
 
 	// Release takes back claims whose outcome their owner does not know (F-1): the keys of those that have won are free, and
@@ -175,8 +176,9 @@ type Store interface {
 
 // Ending is how an attempt ends in Store.End.
 type Ending struct {
-	State  State      // Completed: with Answer. Unknown: parked (X). Free: nothing was applied
+	State  State      // Completed: with Answer. Unknown: parked (X). Free: nothing was applied. Running: it yields
 	Answer Completion // if Completed
+	Ends   []byte     // if Unknown or Running: Record.Ends with the end of this attempt
 }
 
 // Completion is an answer that is to be recorded, and how long it is kept. A store keeps no reference to the answer that

@@ -21,7 +21,8 @@ type faulty struct {
 	begin                                 method[store.Claim, begun]
 	claim                                 method[store.Claim, store.Claimed]
 	renew, complete                       method[completion, none]
-	park, release                         method[store.Ticket, none]
+	park, yield                           method[completion, none]
+	release                               method[store.Ticket, none]
 	find                                  method[store.ID, store.Record]
 	list                                  method[store.Query, []store.Record]
 	settle                                method[store.Settlement, store.Record]
@@ -58,6 +59,7 @@ type (
 		store.Ticket
 		store.Completion
 		lease time.Duration // of a renewal
+		ends  []byte
 	}
 	question struct {
 		id          store.ID
@@ -93,8 +95,11 @@ func newFaulty(s *reference) *faulty {
 	f.complete = silent(func(ctx context.Context, c completion) error {
 		return s.End(ctx, c.Ticket, store.Ending{State: store.Completed, Answer: c.Completion})
 	})
-	f.park = silent(func(ctx context.Context, t store.Ticket) error {
-		return s.End(ctx, t, store.Ending{State: store.Unknown})
+	f.park = silent(func(ctx context.Context, c completion) error {
+		return s.End(ctx, c.Ticket, store.Ending{State: store.Unknown, Ends: c.ends})
+	})
+	f.yield = silent(func(ctx context.Context, c completion) error {
+		return s.End(ctx, c.Ticket, store.Ending{State: store.Running, Ends: c.ends})
 	})
 	f.release = silent(func(ctx context.Context, t store.Ticket) error {
 		if t.Fence == 0 {
@@ -153,8 +158,10 @@ func (f *faulty) End(ctx context.Context, t store.Ticket, e store.Ending) error 
 		return onlyErr(f.complete(ctx, completion{Ticket: t, Completion: e.Answer}))
 	case store.Free:
 		return onlyErr(f.release(ctx, t))
+	case store.Running:
+		return onlyErr(f.yield(ctx, completion{Ticket: t, ends: e.Ends}))
 	}
-	return onlyErr(f.park(ctx, t))
+	return onlyErr(f.park(ctx, completion{Ticket: t, ends: e.Ends}))
 }
 
 func (f *faulty) Release(ctx context.Context, lost []store.Ticket) (err error) {

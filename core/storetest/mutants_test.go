@@ -218,7 +218,7 @@ var storeMutants = []mutant{
 	{"forgets the parked owner", "Park/ThenComplete", refusesWhere(store.Unknown)},
 	{"parks what is done", "Park/AfterComplete", func(s *faulty) { // and answers ErrStale as it should
 		var parked sync.Map
-		s.park.ends(func(t store.Ticket, _ *none, err *error) {
+		s.park.ends(func(t completion, _ *none, err *error) {
 			if errors.Is(*err, store.ErrStale) {
 				parked.Store(t.ID, true)
 			}
@@ -239,6 +239,23 @@ var storeMutants = []mutant{
 		})
 	}},
 	{"renews nothing", "Renew/Extends", func(s *faulty) { s.renew.says(none{}) }},
+
+	// How attempts have ended.
+	{"yields nothing", "TakeOver/Ends", func(s *faulty) { s.yield.says(none{}) }},
+	{"forgets the end at a yield", "TakeOver/Ends", func(s *faulty) { s.yield.asks(func(c *completion) { c.ends = nil }) }},
+	{"forgets the end at a park", "TakeOver/Ends", func(s *faulty) { s.park.asks(func(c *completion) { c.ends = nil }) }},
+	{"forgets the ends at a takeover", "TakeOver/Ends", func(s *faulty) {
+		s.claim.answers(func(_ store.Claim, got *store.Claimed) { got.Record.Ends = nil })
+	}},
+	{"a new life has the ends of the one before", "TakeOver/Ends", func(s *faulty) {
+		var ends memory[[]byte]
+		s.yield.asks(func(c *completion) { ends.Store(c.ID, c.ends) })
+		s.find.answers(func(id store.ID, r *store.Record) {
+			if before, ok := ends.of(id); ok && r.Ends == nil {
+				r.Ends = before
+			}
+		})
+	}},
 
 	// Retention.
 	{"keeps answers for ever", "Retention/InTurn", onComplete(func(c *completion) { c.Retention *= 100 })},
@@ -299,7 +316,7 @@ var storeMutants = []mutant{
 				running.Store(c.ID, true)
 			}
 		})
-		s.park.asks(func(t *store.Ticket) {
+		s.park.asks(func(t *completion) {
 			running.Delete(t.ID)
 			lost.Delete(t.ID)
 		})
@@ -593,7 +610,7 @@ var countMutants = []mutant{
 	{"counts without a limit", "Open/Limit", func(s *faulty) { s.countOpen.asks(func(q *question) { q.limit = 1000 }) }},
 	{"forgets the parked", "Open/States", func(s *faulty) {
 		var parked atomic.Int64
-		s.park.asks(func(*store.Ticket) { parked.Add(1) })
+		s.park.asks(func(*completion) { parked.Add(1) })
 		s.countOpen.answers(func(_ question, n *int) { *n = max(0, *n-int(parked.Load())) })
 	}},
 	{"counts for all", "Open/Apart", func(s *faulty) {

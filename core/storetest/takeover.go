@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +14,7 @@ var takeoverChecks = []check{
 	{"TakeOver/OneOfManyWins", oneOfManyTakesOver},
 	{"TakeOver/Refused", takeOverRefused},
 	{"TakeOver/Pause", takeOverRests},
+	{"TakeOver/Ends", takeOverKeepsEnds},
 }
 
 // CONTRACT X-2, M-6
@@ -132,4 +134,50 @@ func takeOverRefused(t *testing.T, s *fixture) {
 		c.Recovery = store.Resume
 		requireSame(t, first, s.lose(t, repeat(c)))
 	})
+}
+
+// A record keeps how its attempts have ended: what they say, and of one that says nothing, that it is gone. The key's next
+// life begins without.
+//
+// CONTRACT X-10
+func takeOverKeepsEnds(t *testing.T, s *fixture) {
+	with := func(rec store.Record) []byte {
+		return rec.WithEnd(store.AttemptEnd{Fence: rec.Fence, At: rec.Now, How: store.EndAnswered, Status: 502,
+			Instance: rec.Owner.Instance()})
+	}
+	c, first := s.won(t, store.Resume)
+	require.Nil(t, s.find(t, c.ID).Ends)
+	yielded := store.Ending{State: store.Running, Ends: with(first)}
+	require.NoError(t, s.Store.End(s.ctx, first.Ticket, yielded))
+	require.NoError(t, s.Store.End(s.ctx, first.Ticket, yielded), "again")
+	require.Equal(t, yielded.Ends, s.find(t, c.ID).Ends)
+	second := s.win(t, repeat(c)) // its lease has ended
+	require.Equal(t, yielded.Ends, second.Ends)
+	require.ErrorIs(t, s.Store.End(s.ctx, first.Ticket, yielded), store.ErrStale)
+
+	s.Advance(t, 2*lease)
+	gone := s.find(t, c.ID)
+	third := s.win(t, repeat(c))
+	ends := third.AttemptEnds()
+	require.Len(t, ends, 2)
+	require.Equal(t, store.AttemptEnd{Fence: second.Fence, At: ends[1].At, How: store.EndGone,
+		Instance: second.Owner.Instance()}, ends[1])
+	require.True(t, gone.LeaseUntil.Truncate(time.Microsecond).Equal(ends[1].At))
+	require.Equal(t, third.Ends, s.find(t, c.ID).Ends)
+
+	parked := with(third)
+	require.NoError(t, s.Store.End(s.ctx, third.Ticket, store.Ending{State: store.Unknown, Ends: parked}))
+	require.ErrorIs(t, s.Store.End(s.ctx, third.Ticket, yielded), store.ErrStale, "it does not go on any more")
+	require.NoError(t, s.Store.End(s.ctx, third.Ticket, asUnknown), "again")
+	require.Equal(t, parked, s.find(t, c.ID).Ends)
+	s.complete(t, third, "known")
+	require.Equal(t, parked, s.find(t, c.ID).Ends)
+
+	c, first = s.won(t, store.Resume)
+	require.NoError(t, s.Store.End(s.ctx, first.Ticket, store.Ending{State: store.Running, Ends: with(first)}))
+	second = s.win(t, repeat(c))
+	require.NoError(t, s.Store.End(s.ctx, second.Ticket, asFree))
+	again := s.resume(t, repeat(c))
+	require.Nil(t, again.Ends)
+	require.Nil(t, s.find(t, c.ID).Ends)
 }

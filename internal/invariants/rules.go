@@ -98,7 +98,8 @@ var contract = []chapter{
 		{id: "X-8", says: "A handler does not end its attempt's transaction; what got through never frees the key."},
 		{id: "X-9", says: "What a handler leaves behind, it leaves to nobody: unread rows are closed, and who reads on in them " +
 			"gets an error and no recorded success; a connection on which a setting may stay is closed; no weaker commit."},
-		{id: "X-10", says: "Half-done operations are listed, retried with pauses, parked and settled, steps read or not."},
+		{id: "X-10", says: "Half-done operations are listed, retried with pauses, parked and settled, steps read or " +
+			"not; how attempts have ended is kept."},
 		{id: "X-11", says: "A Rollback success whose transaction carried no write is an event, or what its policy says."},
 		{id: "X-12", says: "A request that was swapped or recycled ends like a panic; its client gets no success."},
 		{id: "X-13", says: "An app's function that panics or hangs ends neither the process nor the other loops of Run."},

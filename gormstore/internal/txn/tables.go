@@ -7,7 +7,7 @@ var tableColumns = map[string][]string{
 	"idempotency_record": {"id", "scope", "owner", "fence", "state", "recovery", "method", "route", "hash_version",
 		"command_hash", "created_at", "lease_until", "deadline_at", "expires_at", "purge_at", "status", "partial",
 		"answer_encoding", "headers", "body", "realm", "attempts", "timed", "due_at",
-		"traceparent"},
+		"traceparent", "ends"},
 	"idempotency_setting": {"name", "value"},
 	"idempotency_step": {"record_id", "name", "kind", "state", "fence", "started_at", "finished_at", "encoding", "result",
 		"derived"},

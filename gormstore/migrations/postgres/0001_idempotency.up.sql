@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS idempotency_record (
     route           text        NOT NULL,
     timed           boolean     NOT NULL DEFAULT false, -- its key is a timed one, whose time the id begins with
     traceparent     varchar(55) NOT NULL DEFAULT '', -- of the last attempt: W3C Trace Context
+    ends            bytea,                -- how attempts have ended that did not end the operation; NULL: none has
     owner           bytea       NOT NULL,
     lease_until     bigint      NOT NULL,
     state           smallint    NOT NULL, -- 1 running, 2 completed, 3 unknown, 4 tombstone, 5 free

@@ -15,6 +15,7 @@ CREATE TABLE IF NOT EXISTS idempotency_record (
     route           TEXT    NOT NULL,
     timed           INTEGER NOT NULL DEFAULT 0, -- its key is a timed one, whose time the id begins with
     traceparent     TEXT    NOT NULL DEFAULT '' CHECK (length(traceparent) <= 55), -- of the last attempt: W3C Trace Context
+    ends            BLOB,             -- how attempts have ended that did not end the operation; NULL: none has
     owner           BLOB    NOT NULL,
     lease_until     INTEGER NOT NULL,
     state           INTEGER NOT NULL, -- 1 running, 2 completed, 3 unknown, 4 tombstone, 5 free

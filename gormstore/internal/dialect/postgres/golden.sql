@@ -173,14 +173,14 @@ WHERE r.id = $1 AND r.scope = $2 AND (r.state = 2
 -- name: find
 SELECT answer.* FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
 	r.status, r.partial, r.answer_encoding, r.headers, r.body FROM public.idempotency_record r WHERE r.id = $1) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: findFor
 SELECT answer.* FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
 	r.status, r.partial, r.answer_encoding,
 	CASE WHEN r.scope = $2 OR r.realm BETWEEN $3 AND $4 THEN r.headers END,
 	CASE WHEN r.scope = $2 OR r.realm BETWEEN $3 AND $4 THEN r.body END
@@ -363,7 +363,7 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 -- name: list
 SELECT answer.* FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
 	r.status, r.partial, r.answer_encoding, r.headers, r.body FROM public.idempotency_record r
 WHERE (r.created_at, r.id) > ($11::bigint, $12::bytea) AND r.due_at IS NULL AND r.realm >= $2::bytea AND r.realm <= $3::bytea
 	AND ($4::boolean AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))) OR ($5::boolean OR $6::boolean AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)) AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
@@ -377,7 +377,7 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 -- name: listNewest
 SELECT answer.* FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
 	r.status, r.partial, r.answer_encoding, r.headers, r.body FROM public.idempotency_record r
 WHERE (r.created_at, r.id) < ($11::bigint, $12::bytea) AND r.due_at IS NULL AND r.realm >= $2::bytea AND r.realm <= $3::bytea
 	AND ($4::boolean AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))) OR ($5::boolean OR $6::boolean AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)) AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))
@@ -423,7 +423,7 @@ SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THE
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
 	r.status, r.partial, r.answer_encoding, r.headers, r.body
 FROM public.idempotency_record r WHERE r.id = $1;
 
@@ -433,7 +433,7 @@ SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THE
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
 	r.status, r.partial, r.answer_encoding, r.headers, r.body
 FROM (SELECT) AS one LEFT JOIN public.idempotency_record r ON r.id = $1;
 
@@ -448,7 +448,7 @@ ON CONFLICT (id) DO UPDATE SET
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
 	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
-	purge_at = excluded.purge_at, due_at = excluded.due_at
+	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
 WHERE r.owner = excluded.owner AND r.state = 3 OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed;
 
 -- name: loseMarker
@@ -523,7 +523,8 @@ SELECT answer.* FROM (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1 
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: park
-UPDATE public.idempotency_record AS r SET state = 3, deadline_at = CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN r.deadline_at END
+UPDATE public.idempotency_record AS r SET state = 3, ends = coalesce($4::bytea, r.ends),
+	deadline_at = CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN r.deadline_at END
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3);
 
 -- name: payloadHash
@@ -614,7 +615,7 @@ VALUES ($1, $2, $3, $4, 2, $5, $6, $7, $8, $9, $10, $11, $12, CASE WHEN CAST(pg_
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
 	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
-	purge_at = excluded.purge_at, due_at = excluded.due_at
+	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
 WHERE r.fence = $20 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed)
 RETURNING created_at AS at) SELECT coalesce(pg_catalog.max(one.at), 0) / pg_catalog.count(*) FROM one;
 
@@ -684,7 +685,7 @@ VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $10, $11, $12, CAST(pg_catalog.da
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
 	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
-	purge_at = excluded.purge_at, due_at = excluded.due_at
+	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
 WHERE r.fence = $17 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed)
 RETURNING created_at AS at) SELECT coalesce(pg_catalog.max(one.at), 0) / pg_catalog.count(*) FROM one;
 
@@ -765,7 +766,7 @@ WITH l AS MATERIALIZED (
 		lease_until = c.now + $9::bigint,
 		deadline_at = CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN c.now + $10::bigint END,
 		expires_at = NULL, purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL,
-		traceparent = $22::text, timed = r.timed OR $17::boolean AND r.state <> 1,
+		traceparent = $22::text, timed = r.timed OR $17::boolean AND r.state <> 1, ends = $23::bytea,
 		due_at = NULL
 	FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
 	WHERE r.id = $1 AND r.fence = $18::bigint
@@ -808,3 +809,7 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 
 -- name: withoutJIT
 SELECT pg_catalog.set_config('jit', 'off', true), pg_catalog.set_config('enable_sort', 'off', true);
+
+-- name: yield
+UPDATE public.idempotency_record AS r SET lease_until = least(r.deadline_at, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)), ends = coalesce($4::bytea, r.ends)
+WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;

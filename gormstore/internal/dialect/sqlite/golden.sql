@@ -140,12 +140,12 @@ WHERE r.id = ?1 AND r.scope = ?2 AND (r.state = 2
 
 -- name: find
 SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
 	r.status, r.partial, r.answer_encoding, r.headers, r.body FROM main.idempotency_record r WHERE r.id = ?1;
 
 -- name: findFor
 SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
 	r.status, r.partial, r.answer_encoding,
 	CASE WHEN r.scope = ?2 OR r.realm BETWEEN ?3 AND ?4 THEN r.headers END,
 	CASE WHEN r.scope = ?2 OR r.realm BETWEEN ?3 AND ?4 THEN r.body END
@@ -291,7 +291,7 @@ ORDER BY s.settled_at DESC LIMIT ?3;
 
 -- name: list
 SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
 	r.status, r.partial, r.answer_encoding, r.headers, r.body FROM main.idempotency_record r
 WHERE (r.created_at, r.id) > (?11, ?12) AND r.due_at IS NULL AND r.realm >= ?2 AND r.realm <= ?3
 	AND (?4 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)) OR (?5 OR ?6 AND r.deadline_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000) AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)
@@ -303,7 +303,7 @@ ORDER BY r.created_at, r.id LIMIT ?1;
 
 -- name: listNewest
 SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
 	r.status, r.partial, r.answer_encoding, r.headers, r.body FROM main.idempotency_record r
 WHERE (r.created_at, r.id) < (?11, ?12) AND r.due_at IS NULL AND r.realm >= ?2 AND r.realm <= ?3
 	AND (?4 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)) OR (?5 OR ?6 AND r.deadline_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000) AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)
@@ -332,7 +332,7 @@ SELECT s.value FROM main.idempotency_setting s WHERE s.name = ?1 ;
 SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
 	0, NULL,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
 	r.status, r.partial, r.answer_encoding, r.headers, r.body
 FROM (SELECT 1) AS one LEFT JOIN main.idempotency_record r ON r.id = ?1;
 
@@ -341,7 +341,7 @@ SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
 	(SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?2),
 	0, NULL,
 	r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
 	r.status, r.partial, r.answer_encoding, r.headers, r.body
 FROM (SELECT 1) AS one LEFT JOIN main.idempotency_record r ON r.id = ?1;
 
@@ -356,7 +356,7 @@ ON CONFLICT (id) DO UPDATE SET
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
 	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
-	purge_at = excluded.purge_at, due_at = excluded.due_at
+	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
 WHERE r.owner = excluded.owner AND r.state = 3 OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed;
 
 -- name: loseMarker
@@ -413,7 +413,8 @@ UPDATE main.idempotency_record AS r SET fence = r.fence + 1 WHERE r.id = ?1 AND 
 SELECT 1 FROM main.idempotency_record r WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
 
 -- name: park
-UPDATE main.idempotency_record AS r SET state = 3, deadline_at = CASE WHEN true THEN r.deadline_at END
+UPDATE main.idempotency_record AS r SET state = 3, ends = coalesce(?4, r.ends),
+	deadline_at = CASE WHEN true THEN r.deadline_at END
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
 
 -- name: payloadHash
@@ -490,7 +491,7 @@ VALUES (?1, ?2, ?3, ?4, 2, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, CASE WHEN CAST(uni
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
 	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
-	purge_at = excluded.purge_at, due_at = excluded.due_at
+	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
 WHERE r.fence = ?20 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed)
 RETURNING created_at AS at;
 
@@ -558,7 +559,7 @@ VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, CAST(unixepoch('su
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
 	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
-	purge_at = excluded.purge_at, due_at = excluded.due_at
+	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
 WHERE r.fence = ?17 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed)
 RETURNING created_at AS at;
 
@@ -617,7 +618,7 @@ UPDATE main.idempotency_record AS r SET scope = ?2, realm = ?11, owner = ?3, fen
 	attempts = CASE WHEN r.state = 1 THEN r.attempts + 1 ELSE 1 END,
 	lease_until = c.now + ?9, deadline_at = c.now + ?10, expires_at = NULL, purge_at = NULL, status = 0, partial = false,
 	answer_encoding = 1, headers = NULL, body = NULL, traceparent = ?21, timed = r.timed OR ?17 AND r.state <> 1,
-	due_at = NULL
+	ends = ?22, due_at = NULL
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
 WHERE r.id = ?1 AND r.fence = ?18 AND c.now >= ?12 AND (r.state = 5 OR c.now <= ?19)
 	AND (r.state = 1 OR ?15 = ''
@@ -640,3 +641,7 @@ SELECT file FROM pragma_database_list WHERE name = 'main';
 
 -- name: withoutJIT
 ;
+
+-- name: yield
+UPDATE main.idempotency_record AS r SET lease_until = min(r.deadline_at, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000), ends = coalesce(?4, r.ends)
+WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;

@@ -30,7 +30,7 @@ scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
 	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
-	purge_at = excluded.purge_at, due_at = excluded.due_at
+	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
 
 -- macro: or_take
 -- A free record gives way if it is the one that was seen, :it its fence. The sweep may have dropped it since.
@@ -98,9 +98,15 @@ UPDATE :"schema".idempotency_record AS r SET lease_until = :earliest(r.deadline_
 	CASE WHEN $4::bigint <= 0 THEN :now + $4::bigint ELSE :latest(r.lease_until, :now + $4::bigint) END)
 WHERE :owned AND r.state = 1;
 
+-- name: yield
+-- Ends the lease. $4 how the attempts have ended; NULL: as before.
+UPDATE :"schema".idempotency_record AS r SET lease_until = :earliest(r.deadline_at, :now), ends = coalesce($4::bytea, r.ends)
+WHERE :owned AND r.state = 1;
+
 -- name: park
--- The record has no deadline where COMMIT would not wait for the disk: that is refused.
-UPDATE :"schema".idempotency_record AS r SET state = 3, deadline_at = CASE WHEN :durable THEN r.deadline_at END
+-- $4 as in yield. The record has no deadline where COMMIT would not wait for the disk: that is refused.
+UPDATE :"schema".idempotency_record AS r SET state = 3, ends = coalesce($4::bytea, r.ends),
+	deadline_at = CASE WHEN :durable THEN r.deadline_at END
 WHERE :owned AND r.state IN (1, 3);
 
 -- name: release

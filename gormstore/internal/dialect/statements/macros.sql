@@ -3,7 +3,7 @@
 -- macro: columns
 -- Those of a record r, as recordScan of gormstore takes them, without headers and body.
 r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
 	r.status, r.partial, r.answer_encoding
 
 -- macro: free

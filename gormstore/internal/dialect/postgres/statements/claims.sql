@@ -54,7 +54,7 @@ ON CONFLICT (id) DO NOTHING RETURNING created_at, :server;
 -- of the clock's window. A key that is judged by its time has in $15 the name of its floor, else ''. It may be claimed from
 -- $13 to $14 by the clock, if $16, the time in it, is above the floor. $17 says whether the record is one of a timed key. $18 the
 -- fence that was seen, $19 end of the clock's window, $21 lock: another attempt's transaction may hold the row. $22 is the
--- trace of the new attempt.
+-- trace of the new attempt, $23 how the attempts before it have ended.
 WITH l AS MATERIALIZED (
 	SELECT :try_lock($21::bigint) AS lock
 ), won AS (
@@ -65,7 +65,7 @@ WITH l AS MATERIALIZED (
 		lease_until = c.now + $9::bigint,
 		deadline_at = CASE WHEN :durable THEN c.now + $10::bigint END,
 		expires_at = NULL, purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL,
-		traceparent = $22::text, timed = r.timed OR $17::boolean AND r.state <> 1,
+		traceparent = $22::text, timed = r.timed OR $17::boolean AND r.state <> 1, ends = $23::bytea,
 		due_at = NULL
 	FROM (SELECT :now AS now) c
 	WHERE r.id = $1 AND r.fence = $18::bigint
