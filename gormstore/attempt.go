@@ -19,6 +19,7 @@ type attempt struct {
 	store *Store
 	claim store.Claim
 	fence int64
+	ends  []byte // how the attempts before have ended
 
 	// The free record that was seen at the claim.
 	seen    int64 // its fence; 0: there was none
@@ -75,7 +76,7 @@ func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.
 
 // goesOn is the attempt that has taken an operation over.
 func (s *Store) goesOn(c store.Claim, won store.Record) *attempt {
-	return &attempt{store: s, claim: c, fence: won.Fence, sealed: true}
+	return &attempt{store: s, claim: c, fence: won.Fence, ends: won.Ends, sealed: true}
 }
 
 // resume takes over an operation that was seen, in a commit of its own.

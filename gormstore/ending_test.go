@@ -276,6 +276,7 @@ func TestEndedAttemptIsUnknown(t *testing.T) {
 					unknown := try(st.List(t.Context(), store.Query{Unknown: true, Limit: 100})).ok(t)
 					require.Len(t, unknown, 1)
 					require.Equal(t, id, unknown[0].ID)
+					requireEndedItself(t, module, unknown[0])
 					settled, err := module.Settle(t.Context(), id, core.Decision{Who: "o", Why: "w", Applied: true,
 						Answer: &core.Answer{Status: http.StatusCreated}})
 					require.NoError(t, err)
@@ -559,7 +560,57 @@ func TestEndedSegmentIsUnknown(t *testing.T) {
 		require.NoError(t, err)
 		require.Nil(t, again)
 		require.Equal(t, store.Unknown, claimed.Record.State())
+		require.Len(t, claimed.Record.AttemptEnds(), 1)
+		require.Equal(t, store.EndItself, claimed.Record.AttemptEnds()[0].How)
 	})
+}
+
+// What such an attempt leaves says how it has ended, behind the ends of the attempts before. The key's next life begins without.
+//
+// CONTRACT
+func TestEndedAttemptSaysHow(t *testing.T) {
+	smuggling(t, func(t *testing.T, db *gorm.DB) {
+		st := newStore(t, db)
+		c := command(core.Resume)
+		first, _ := resume(t, st, c)
+		require.NoError(t, err2(first.Seal(first.Bind(t.Context(), nil), store.Seal{Start: &store.StepRecord{Name: "charge",
+			Kind: store.ProviderStep}})))
+		advance(t, db, 2*deadline)
+		next := again(c)
+		second, won := resume(t, st, next)
+		require.Len(t, won.AttemptEnds(), 1)
+		err := second.Step(second.Bind(t.Context(), nil), func(ctx context.Context) error {
+			return errors.Join(addEffect(ctx), smuggle(gormstore.Tx(ctx), "COMMIT"))
+		})
+		require.ErrorIs(t, errors.Join(err, second.Rollback()), store.ErrEnded)
+		unknown := requireState(t, st, c, store.Unknown)
+		ends := unknown.AttemptEnds()
+		require.Len(t, ends, 2)
+		require.Equal(t, won.AttemptEnds()[0], ends[0])
+		require.Equal(t, store.AttemptEnd{Fence: 2, At: ends[1].At, How: store.EndItself, Instance: next.Owner.Instance()}, ends[1])
+
+		c = command(core.Rollback)
+		tx, ctx := begin(t, st, c)
+		require.NoError(t, smuggle(gormstore.Tx(ctx), "COMMIT"))
+		require.ErrorIs(t, seal(t.Context(), tx, paid(), false), store.ErrEnded)
+		unknown = requireState(t, st, c, store.Unknown)
+		require.Len(t, unknown.AttemptEnds(), 1)
+		advance(t, db, deadline)
+		require.NoError(t, err2(st.Settle(t.Context(), store.Settlement{ID: c.ID, Fence: unknown.Fence, Who: "o", Why: "w"})))
+		tx, _ = begin(t, st, again(c))
+		require.NoError(t, seal(t.Context(), tx, paid(), false))
+		require.Nil(t, requireState(t, st, c, store.Completed).Ends)
+	})
+}
+
+// requireEndedItself requires that a record says so of its last attempt, now.
+func requireEndedItself(t *testing.T, m *core.Module, rec store.Record) {
+	t.Helper()
+	ends := rec.AttemptEnds()
+	require.Len(t, ends, 1)
+	require.Equal(t, store.AttemptEnd{Fence: ends[0].Fence, At: ends[0].At, How: store.EndItself, Instance: m.Instance()}, ends[0])
+	require.False(t, ends[0].At.After(rec.Now))
+	require.Equal(t, "its handler ended the transaction itself", ends[0].String())
 }
 
 // The result of a call that has finished stays, although nobody goes on with the operation: whoever settles it has to know.

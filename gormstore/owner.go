@@ -80,7 +80,7 @@ func (s *Store) End(ctx context.Context, t store.Ticket, e store.Ending) error {
 		freed := func(r store.Record) bool { return r.ID != t.ID || r.Ticket == t && r.Stored == store.Free }
 		return txn.OverAnother(ctx, func() error { return s.owned(ctx, t, freed, release, keepFree.Microseconds()) })
 	case store.Running:
-		return s.owned(ctx, t, func(store.Record) bool { return false }, yield, e.Ends)
+		return s.owned(ctx, t, func(store.Record) bool { return false }, yield, e.Ends, int64(0))
 	}
 	return s.owned(ctx, t, func(store.Record) bool { return false }, park, e.Ends)
 }

@@ -97,12 +97,16 @@ func isThereStep(_ store.StepRecord, err error) (bool, error) {
 	return err == nil, err
 }
 
-// Lose makes the operation unknown. If the handler has rolled back before the first seal, the key is free, and another
+// Lose makes the operation unknown, and says how its attempt has ended. If the handler has rolled back before the first seal, the key is free, and another
 // attempt may have it.
 func (e *segment) Lose(ctx context.Context, q txn.Querier, left time.Duration) error {
 	s := e.store
+	ends, err := e.endsItself(ctx, q)
+	if err != nil {
+		return err
+	}
 	if e.isSealed() {
-		_, err := s.db.Exec(ctx, q, park, append(ownedBy(e.ticket()), nil)...)
+		_, err := s.db.Exec(ctx, q, park, append(ownedBy(e.ticket()), ends)...)
 		return err
 	}
 	switch locked, _, err := s.db.TryLock(ctx, q, e.Lock()); {
@@ -112,11 +116,18 @@ func (e *segment) Lose(ctx context.Context, q txn.Querier, left time.Duration) e
 		return txn.ErrRace // the attempt that holds the lock may give up: try again
 	}
 	// Where it writes nothing, another attempt has had the key since.
-	n, err := s.db.Exec(ctx, q, loseAnswer, append(e.recordArgs(), left.Microseconds())...)
+	n, err := s.db.Exec(ctx, q, loseAnswer, append(e.recordArgs(), left.Microseconds(), ends)...)
 	if err == nil && n == 1 && e.stepped {
 		_, err = s.db.Exec(ctx, q, forgetOlder, e.claim.ID[:], e.fence)
 	}
 	return err
+}
+
+// endsItself is how the operation's attempts have ended, with this one, whose handler has ended the transaction.
+func (a *attempt) endsItself(ctx context.Context, q txn.Querier) ([]byte, error) {
+	now, err := a.store.db.ClockWithin(ctx, q, store.Window{})
+	end := store.AttemptEnd{Fence: a.fence, At: now, How: store.EndItself, Instance: a.claim.Owner.Instance()}
+	return store.Record{Ends: a.ends}.WithEnd(end), err
 }
 
 // Seal implements [store.Attempt].

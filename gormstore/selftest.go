@@ -127,7 +127,7 @@ func (p trial) takeover(ctx context.Context) error {
 	c.Owner[0]++
 	ends := store.Record{}.WithEnd(store.AttemptEnd{Fence: 2, At: begin})
 	if ticket, err = p.claimed(ctx, takeOver, c, 2, claim); err == nil {
-		err = p.changed(ctx, yield, ticket, ends)
+		err = p.changed(ctx, yield, ticket, ends, int64(0))
 	}
 	if err == nil {
 		err = p.changed(ctx, park, ticket, ends)

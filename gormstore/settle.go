@@ -73,13 +73,13 @@ func (s *Store) Intervene(ctx context.Context, i store.Intervention) (after stor
 		case before.Fence != i.Fence:
 			return store.ErrStale
 		}
-		args := ownedBy(before.Ticket)
+		args := append(ownedBy(before.Ticket), before.EndsBefore())
 		if i.GiveUp {
 			if err = s.db.Durably(ctx, q); err == nil {
-				_, err = s.db.Exec(ctx, q, park, append(args, before.EndsBefore())...)
+				_, err = s.db.Exec(ctx, q, park, args...)
 			}
-		} else {
-			_, err = s.db.Exec(ctx, q, renew, append(args, before.LeaseUntil.Sub(before.NextAttempt(i.Pause)).Microseconds())...)
+		} else { // its lease ends earlier: before it, the record keeps when it really ended
+			_, err = s.db.Exec(ctx, q, yield, append(args, before.NextAttempt(i.Pause).Sub(before.LeaseUntil).Microseconds())...)
 		}
 		if err != nil {
 			return err

@@ -75,6 +75,7 @@ func (s *Store) Intervene(ctx context.Context, i store.Intervention) (store.Reco
 		e.Ends = before.EndsBefore()
 		s.become(e, store.Unknown)
 	default:
+		e.Ends = before.EndsBefore()
 		e.LeaseUntil = now.Add(before.LeaseUntil.Sub(before.NextAttempt(i.Pause)))
 	}
 	after := e.read(now)

@@ -40,6 +40,7 @@ const (
 	EndLeaseLost                       // it could not renew its lease
 	EndGone                            // nothing is known: its process has died, or could not reach the store
 	EndLimit                           // its handler did not run: attempts, or time, were used up
+	EndItself                          // its handler has ended the transaction itself
 )
 
 // String says it in words.
@@ -57,6 +58,8 @@ func (h AttemptHow) String() string {
 		return "process gone"
 	case EndLimit:
 		return "not run any more"
+	case EndItself:
+		return "its handler ended the transaction itself"
 	}
 	return "not known"
 }

@@ -56,28 +56,45 @@ func interveneHalfDone(t *testing.T, s *fixture) {
 	_, err := do(store.Intervention{Fence: won.Fence})
 	require.ErrorIs(t, err, store.ErrNotSettleable, "an attempt runs")
 	s.Advance(t, 2*deadline)
-	s.lose(t, again())
+	gone := s.lose(t, again())
 	_, err = do(store.Intervention{Fence: won.Fence - 1})
 	require.ErrorIs(t, err, store.ErrStale)
 	retried, err := do(store.Intervention{Fence: won.Fence})
 	require.NoError(t, err)
 	require.Equal(t, won.Ticket, retried.Ticket)
+	require.True(t, retried.LeaseUntil.Before(gone.LeaseUntil), "its pause is over")
+	requireDied(t, gone, retried)
+	_, err = do(store.Intervention{Fence: won.Fence})
+	require.NoError(t, err, "again")
 	last := s.win(t, again())
 	require.Equal(t, 4, last.Attempts)
+	requireDied(t, gone, last)
 
 	_, err = do(store.Intervention{Fence: won.Fence, GiveUp: true})
 	require.ErrorIs(t, err, store.ErrNotSettleable, "a newer attempt runs")
 	s.Advance(t, 2*deadline)
+	gone = s.find(t, c.ID)
 	parked, err := do(store.Intervention{Fence: last.Fence, GiveUp: true})
 	require.NoError(t, err)
 	require.Equal(t, store.Unknown, parked.State())
 	require.Equal(t, last.Ticket, parked.Ticket)
+	requireDied(t, gone, parked)
+	requireDied(t, gone, s.find(t, c.ID))
 	s.complete(t, last, "the owner was only late")
 	history, err := s.Store.History(s.ctx, c.ID)
 	require.NoError(t, err)
 	require.Len(t, history, 2)
 	require.Equal(t, []store.State{store.Running, store.Unknown}, []store.State{history[0].AfterState, history[1].AfterState})
 	require.Equal(t, []int64{won.Fence, last.Fence}, []int64{history[0].AfterFence, history[1].BeforeFence})
+}
+
+// requireDied: the last of the ends is that of an attempt which is gone since the end of its lease.
+func requireDied(t *testing.T, gone, rec store.Record) {
+	t.Helper()
+	ends := rec.AttemptEnds()
+	require.Len(t, ends, int(gone.Fence), "one of each attempt")
+	require.Equal(t, store.AttemptEnd{Fence: gone.Fence, At: time.UnixMicro(gone.LeaseUntil.UnixMicro()), How: store.EndGone,
+		Instance: gone.Owner.Instance()}, ends[gone.Fence-1])
 }
 
 func applied(r store.Record, text string) store.Settlement {

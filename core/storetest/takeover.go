@@ -173,11 +173,26 @@ func takeOverKeepsEnds(t *testing.T, s *fixture) {
 	s.complete(t, third, "known")
 	require.Equal(t, parked, s.find(t, c.ID).Ends)
 
-	c, first = s.won(t, store.Resume)
-	require.NoError(t, s.Store.End(s.ctx, first.Ticket, store.Ending{State: store.Running, Ends: with(first)}))
-	second = s.win(t, repeat(c))
-	require.NoError(t, s.Store.End(s.ctx, second.Ticket, asFree))
-	again := s.resume(t, repeat(c))
-	require.Nil(t, again.Ends)
-	require.Nil(t, s.find(t, c.ID).Ends)
+	// What takes a key that is free writes over the ends.
+	free := func() store.Claim {
+		c, won := s.won(t, store.Resume)
+		require.NoError(t, s.Store.End(s.ctx, won.Ticket, store.Ending{State: store.Unknown, Ends: with(won)}))
+		s.Advance(t, 2*deadline)
+		_, err := s.Store.Settle(s.ctx, notApplied(won))
+		require.NoError(t, err)
+		return c
+	}
+	for _, r := range []store.Recovery{store.Park, store.Resume} {
+		c := repeat(free())
+		c.Recovery = r
+		again := s.win(t, c)
+		require.Nil(t, again.Ends)
+		require.Nil(t, s.find(t, c.ID).Ends)
+		s.complete(t, again, "without")
+		require.Nil(t, s.find(t, c.ID).Ends)
+	}
+	past := s.imported(t, store.Completed)
+	past.ID = free().ID
+	require.Equal(t, store.Imported{Replaced: 1}, s.importAll(t, past))
+	require.Nil(t, s.find(t, past.ID).Ends)
 }

@@ -276,7 +276,7 @@ ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, o
 	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, status = excluded.status, partial = excluded.partial, answer_encoding = 1,
 	headers = excluded.headers, body = excluded.body, traceparent = '', timed = r.timed OR excluded.timed,
-	due_at = excluded.due_at
+	due_at = excluded.due_at, ends = NULL
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed
 RETURNING fence;
 
@@ -439,8 +439,8 @@ FROM (SELECT) AS one LEFT JOIN public.idempotency_record r ON r.id = $1;
 
 -- name: loseAnswer
 INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
-VALUES ($1, $2, $3, $4, 3, $5, $6, $7, $8, $9, $10, $11, $12, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $13)
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, ends)
+VALUES ($1, $2, $3, $4, 3, $5, $6, $7, $8, $9, $10, $11, $12, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $13, $14)
 ON CONFLICT (id) DO UPDATE SET
 	fence = CASE WHEN r.owner = excluded.owner THEN r.fence ELSE greatest(r.fence + 1, excluded.fence) END, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
 	method = excluded.method, route = excluded.route, hash_version = excluded.hash_version,
@@ -671,8 +671,7 @@ WHERE r.id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.js
 RETURNING id;
 
 -- name: renew
-UPDATE public.idempotency_record AS r SET lease_until = least(r.deadline_at,
-	CASE WHEN $4::bigint <= 0 THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $4::bigint ELSE greatest(r.lease_until, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $4::bigint) END)
+UPDATE public.idempotency_record AS r SET lease_until = least(r.deadline_at, greatest(r.lease_until, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $4::bigint))
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 
 -- name: runOver
@@ -811,5 +810,6 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 SELECT pg_catalog.set_config('jit', 'off', true), pg_catalog.set_config('enable_sort', 'off', true);
 
 -- name: yield
-UPDATE public.idempotency_record AS r SET lease_until = least(r.deadline_at, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)), ends = coalesce($4::bytea, r.ends)
+UPDATE public.idempotency_record AS r SET lease_until = least(r.deadline_at, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) - $5::bigint),
+	ends = coalesce($4::bytea, r.ends)
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;

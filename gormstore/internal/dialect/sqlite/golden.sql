@@ -226,7 +226,7 @@ ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, o
 	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, status = excluded.status, partial = excluded.partial, answer_encoding = 1,
 	headers = excluded.headers, body = excluded.body, traceparent = '', timed = r.timed OR excluded.timed,
-	due_at = excluded.due_at
+	due_at = excluded.due_at, ends = NULL
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed
 RETURNING fence;
 
@@ -347,8 +347,8 @@ FROM (SELECT 1) AS one LEFT JOIN main.idempotency_record r ON r.id = ?1;
 
 -- name: loseAnswer
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
-VALUES (?1, ?2, ?3, ?4, 3, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?13)
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, ends)
+VALUES (?1, ?2, ?3, ?4, 3, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?13, ?14)
 ON CONFLICT (id) DO UPDATE SET
 	fence = CASE WHEN r.owner = excluded.owner THEN r.fence ELSE max(r.fence + 1, excluded.fence) END, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
 	method = excluded.method, route = excluded.route, hash_version = excluded.hash_version,
@@ -545,8 +545,7 @@ WHERE r.id IN (SELECT unhex(j.value) FROM json_each(?1) j) AND r.owner IN (SELEC
 RETURNING id;
 
 -- name: renew
-UPDATE main.idempotency_record AS r SET lease_until = min(r.deadline_at,
-	CASE WHEN ?4 <= 0 THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?4 ELSE max(r.lease_until, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?4) END)
+UPDATE main.idempotency_record AS r SET lease_until = min(r.deadline_at, max(r.lease_until, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?4))
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
 
 -- name: runOver
@@ -643,5 +642,6 @@ SELECT file FROM pragma_database_list WHERE name = 'main';
 ;
 
 -- name: yield
-UPDATE main.idempotency_record AS r SET lease_until = min(r.deadline_at, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000), ends = coalesce(?4, r.ends)
+UPDATE main.idempotency_record AS r SET lease_until = min(r.deadline_at, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 - ?5),
+	ends = coalesce(?4, r.ends)
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;

@@ -84,23 +84,23 @@ RETURNING :now AS at);
 
 -- name: loseAnswer
 -- Records that nobody knows which rows of an attempt were committed: its handler has ended the transaction. The attempt's lock
--- is held. $1 to $12 as in :answer, $13 what is left of the deadline. Another attempt's record stays.
+-- is held. $1 to $12 as in :answer, $13 what is left of the deadline, $14 how the attempt has ended. Another attempt's record stays.
 INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
-VALUES ($1, $2, $3, $4, 3, $5, $6, $7, $8, $9, $10, $11, $12, :now, :now, :now + $13)
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, ends)
+VALUES ($1, $2, $3, $4, 3, $5, $6, $7, $8, $9, $10, $11, $12, :now, :now, :now + $13, $14)
 ON CONFLICT (id) DO UPDATE SET
 	fence = CASE WHEN r.owner = excluded.owner THEN r.fence ELSE :latest(r.fence + 1, excluded.fence) END, :instead
 WHERE r.owner = excluded.owner AND r.state = 3 OR :free;
 
 -- name: renew
--- $4 lease. A clock that is behind does not end it earlier; 0 ends it, and less ended it so long ago (an operator ends a pause).
-UPDATE :"schema".idempotency_record AS r SET lease_until = :earliest(r.deadline_at,
-	CASE WHEN $4::bigint <= 0 THEN :now + $4::bigint ELSE :latest(r.lease_until, :now + $4::bigint) END)
+-- $4 lease. A clock that is behind does not end it earlier.
+UPDATE :"schema".idempotency_record AS r SET lease_until = :earliest(r.deadline_at, :latest(r.lease_until, :now + $4::bigint))
 WHERE :owned AND r.state = 1;
 
 -- name: yield
--- Ends the lease. $4 how the attempts have ended; NULL: as before.
-UPDATE :"schema".idempotency_record AS r SET lease_until = :earliest(r.deadline_at, :now), ends = coalesce($4::bytea, r.ends)
+-- Ends the lease. $4 how the attempts have ended; NULL: as before. $5 since when, before now: an operator ends a pause.
+UPDATE :"schema".idempotency_record AS r SET lease_until = :earliest(r.deadline_at, :now - $5::bigint),
+	ends = coalesce($4::bytea, r.ends)
 WHERE :owned AND r.state = 1;
 
 -- name: park
