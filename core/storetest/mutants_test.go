@@ -249,7 +249,7 @@ var storeMutants = []mutant{
 	}},
 	{"a new life has the ends of the one before", "TakeOver/Ends", func(s *faulty) {
 		var ends memory[[]byte]
-		s.yield.asks(func(c *completion) { ends.Store(c.ID, c.ends) })
+		s.park.asks(func(c *completion) { ends.Store(c.ID, c.ends) })
 		s.find.answers(func(id store.ID, r *store.Record) {
 			if before, ok := ends.of(id); ok && r.Ends == nil {
 				r.Ends = before

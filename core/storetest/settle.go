@@ -64,8 +64,6 @@ func interveneHalfDone(t *testing.T, s *fixture) {
 	require.Equal(t, won.Ticket, retried.Ticket)
 	require.True(t, retried.LeaseUntil.Before(gone.LeaseUntil), "its pause is over")
 	requireDied(t, gone, retried)
-	_, err = do(store.Intervention{Fence: won.Fence})
-	require.NoError(t, err, "again")
 	last := s.win(t, again())
 	require.Equal(t, 4, last.Attempts)
 	requireDied(t, gone, last)
