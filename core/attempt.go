@@ -35,6 +35,7 @@ type Attempt struct {
 	outOfTime bool // Resume: ResumeFor was over when the attempt was claimed
 	timed     bool // the key is a timed one
 	status    int  // what its handler has answered; 0: it has not ended
+	code      Code // of the problem that took the answer's place; "" if none did
 	panicked  bool
 
 	ends []byte    // how the attempts before have ended
@@ -182,7 +183,7 @@ func (a *Attempt) end(panicked bool) *Reply {
 	a.inside.Calls.End()
 	c := &a.capture
 	if p := a.broken(); p != nil && !panicked {
-		panicked = true // it ends like one
+		a.code, panicked = p.Code, true // it ends like one
 		c.replace(a.refuse(p))
 	}
 	if c.unread != nil {
@@ -228,11 +229,11 @@ func (a *Attempt) end(panicked bool) *Reply {
 }
 
 // ended is how the attempts have ended, with this one, which leaves its operation open.
-func (a *Attempt) ended(code Code) []byte {
-	e := store.AttemptEnd{Fence: a.ticket.Fence, At: a.now.Add(time.Since(a.begun)), Code: string(code),
+func (a *Attempt) ended() []byte {
+	e := store.AttemptEnd{Fence: a.ticket.Fence, At: a.now.Add(time.Since(a.begun)), Code: string(a.code),
 		Instance: a.ticket.Owner.Instance()}
 	switch cause := context.Cause(&a.ctx); {
-	case a.status == 0 && code == "":
+	case a.status == 0 && a.code == "":
 		e.How = store.EndLimit
 	case a.panicked:
 		e.How = store.EndPanic

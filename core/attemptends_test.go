@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"testing"
 	"time"
@@ -85,6 +86,22 @@ func TestHowAttemptsEnded(t *testing.T) {
 		require.Equal(t, store.Completed, claimed.State())
 		require.Len(t, claimed.AttemptEnds(), 16, "how it was answered, the record says")
 	})
+	inBubble(t, "the last one", func(t *testing.T) {
+		st := memstore.New()
+		a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 2}}, nil)
+		a.handler = sealed(func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = core.Call(r.Context(), "charge", func(context.Context, core.DerivedKey) (int, error) {
+				return 0, http.ErrHandlerTimeout
+			}, core.Dedup(24*time.Hour))
+		})
+		for range 2 {
+			a.postRecovered("k-1", `{}`)
+			time.Sleep(store.MaxPause)
+		}
+		ends := find(t, st, "k-1").AttemptEnds()
+		require.Len(t, ends, 2)
+		require.Equal(t, "answered 200, call_unfinished", ends[1].String(), "also of the attempt that was parked")
+	})
 	inBubble(t, "Park", func(t *testing.T) {
 		st := memstore.New()
 		a := newApp(t, core.Config{Store: st}, created)
@@ -98,6 +115,12 @@ func TestHowAttemptsEnded(t *testing.T) {
 		ends := rec.AttemptEnds()
 		require.Len(t, ends, 1)
 		require.Equal(t, []any{store.EndAnswered, 500}, []any{ends[0].How, ends[0].Status})
+		a.handler = func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "7")
+			_, _ = io.WriteString(w, "less")
+		}
+		a.post("k-3", `{}`)
+		require.Equal(t, "answered 500, answer_incomplete", find(t, st, "k-3").AttemptEnds()[0].String())
 	})
 }
 

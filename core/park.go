@@ -45,7 +45,7 @@ func (a *Attempt) conclude(call *lazyContext, end store.Ending) error {
 func (a *Attempt) park() {
 	a.lease.stop()
 	kind := EventUnknown
-	switch err := a.conclude(new(lazyContext), store.Ending{State: store.Unknown, Ends: a.ended("")}); {
+	switch err := a.conclude(new(lazyContext), store.Ending{State: store.Unknown, Ends: a.ended()}); {
 	case errors.Is(err, ErrStale):
 		kind = EventStale // it was settled meanwhile; a repeat gets the result
 	case err != nil: // not stored: the end of the lease has the same effect later

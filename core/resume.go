@@ -186,10 +186,11 @@ func (a *Attempt) pauseAhead() time.Duration {
 // has taken the operation over, yield returns what that attempt has recorded. After the last allowed attempt it parks the
 // operation.
 func (a *Attempt) yield(cause error, code Code, own func() *Reply) *Reply {
+	a.code = cmp.Or(code, a.code)
 	if a.attempts >= a.route.MaxAttempts {
 		return a.giveUp()
 	}
-	err := a.lease.yield(a.ended(code))
+	err := a.lease.yield(a.ended())
 	if errors.Is(err, ErrStale) {
 		return a.told(err)
 	}

@@ -24,7 +24,8 @@ func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, 
 			return err
 		}
 		n, err := s.db.Exec(ctx, q, settle, st.ID[:], st.Fence, int64(state), int64(c.Answer.Status), headers, c.Answer.Body,
-			c.Retention.Microseconds(), (c.Retention + c.Tombstone).Microseconds(), txn.Micros(st.Window.From), txn.Latest(st.Window))
+			c.Retention.Microseconds(), (c.Retention + c.Tombstone).Microseconds(), txn.Micros(st.Window.From), txn.Latest(st.Window),
+			before.EndsBefore())
 		if err != nil {
 			return err
 		}

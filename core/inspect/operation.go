@@ -95,10 +95,12 @@ func (v *visit) showOperation(read func(*core.Operator, context.Context, store.I
 }
 
 // endsOf are how its attempts have ended, and of one whose lease has run out, that it is gone. The record says so only when
-// somebody takes it over.
+// somebody takes it over, or settles it.
 func endsOf(rec store.Record) []store.AttemptEnd {
-	if rec.Stored == store.Running && rec.Recovery != store.Rollback && rec.LeaseExpired() {
-		rec.Ends = rec.EndsBefore()
+	if rec.LeaseExpired() {
+		if ends := rec.EndsBefore(); ends != nil {
+			rec.Ends = ends
+		}
 	}
 	return rec.AttemptEnds()
 }

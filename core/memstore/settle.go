@@ -38,6 +38,7 @@ func (s *Store) Settle(ctx context.Context, d store.Settlement) (store.Record, e
 	case before.Fence != d.Fence:
 		return store.Record{}, store.ErrStale
 	}
+	e.ended(before.EndsBefore())
 	e.Fence++
 	if d.Answer != nil {
 		s.complete(e, *d.Answer, now)

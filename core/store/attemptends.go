@@ -13,7 +13,7 @@ type AttemptEnd struct {
 	At       time.Time // by the store's clock; of a process that is gone, the end of its lease
 	How      AttemptHow
 	Status   int    // of the handler's answer; 0 without one
-	Code     string // of the problem that the client got in its place; "" without one
+	Code     string // of the problem that took the answer's place; "" if none did
 	Instance Instance
 }
 
@@ -109,11 +109,11 @@ func (r Record) WithEnd(e AttemptEnd) []byte {
 	return out
 }
 
-// EndsBefore returns the Ends for the attempt that takes the record over. An attempt that has not said how it ended, and whose
-// lease has run out, is gone.
+// EndsBefore returns the Ends for who takes over, or settles, a record that runs, and whose lease has run out: an attempt that
+// has not said how it ended is gone. nil: no attempt has to say anything.
 func (r Record) EndsBefore() []byte {
-	if r.Stored != Running {
-		return nil // a new operation
+	if r.Stored != Running || r.Recovery == Rollback {
+		return nil
 	}
 	if ends := r.AttemptEnds(); len(ends) > 0 && ends[len(ends)-1].Fence == r.Fence {
 		return r.Ends

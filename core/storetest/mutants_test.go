@@ -247,6 +247,9 @@ var storeMutants = []mutant{
 	{"forgets the ends at a takeover", "TakeOver/Ends", func(s *faulty) {
 		s.claim.answers(func(_ store.Claim, got *store.Claimed) { got.Record.Ends = nil })
 	}},
+	{"forgets at a settlement that the process has gone", "Settle/Applied", func(s *faulty) {
+		s.settle.answers(func(_ store.Settlement, r *store.Record) { r.Ends = nil })
+	}},
 	{"a new life has the ends of the one before", "TakeOver/Ends", func(s *faulty) {
 		var ends memory[[]byte]
 		s.park.asks(func(c *completion) { ends.Store(c.ID, c.ends) })

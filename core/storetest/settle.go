@@ -108,8 +108,12 @@ func notApplied(r store.Record) store.Settlement {
 func settleApplied(t *testing.T, s *fixture) {
 	for _, r := range []store.Recovery{store.Park, store.Resume} {
 		c, won := s.lost(t, r)
+		gone := s.find(t, c.ID)
 		settled, err := s.Store.Settle(s.ctx, applied(won, "settled"))
 		require.NoError(t, err)
+		if r == store.Park { // the other one was parked, without an end
+			requireDied(t, gone, settled)
+		}
 		require.Equal(t, store.Completed, settled.State())
 		require.Greater(t, settled.Fence, won.Fence, "a settlement raises the fence")
 		require.WithinDuration(t, settled.Now.Add(retention), settled.ExpiresAt, lease)

@@ -583,7 +583,7 @@ SELECT s.value FROM main.idempotency_setting s WHERE s.name = ?1;
 -- name: settle
 UPDATE main.idempotency_record AS r SET state = ?3, fence = r.fence + 1, status = ?4,
 	partial = false, headers = ?5, body = ?6, expires_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?7, purge_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?8,
-	due_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?7
+	due_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?7, ends = CASE WHEN r.state = 1 THEN coalesce(?11, r.ends) ELSE r.ends END
 WHERE r.id = ?1 AND r.fence = ?2 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)) AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND r.deadline_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
 	AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?9 AND ?10 AND true;
 

@@ -144,10 +144,11 @@ SELECT count(*) FROM (
 
 -- name: settle
 -- Ends an operation whose state is unknown, after its lease and deadline: $1 id, $2 the fence that was seen, $3 state, $4
--- status, $5 headers, $6 body, $7 retention, $8 retention and tombstone, $9 and $10 the clock's window.
+-- status, $5 headers, $6 body, $7 retention, $8 retention and tombstone, $9 and $10 the clock's window. $11 how the
+-- attempts have ended of which the last is gone; NULL: as before.
 UPDATE :"schema".idempotency_record AS r SET state = $3::smallint, fence = r.fence + 1, status = $4::smallint,
 	partial = false, headers = $5::bytea, body = $6::bytea, expires_at = :now + $7::bigint, purge_at = :now + $8::bigint,
-	due_at = :now + $7::bigint
+	due_at = :now + $7::bigint, ends = CASE WHEN r.state = 1 THEN coalesce($11::bytea, r.ends) ELSE r.ends END
 WHERE r.id = $1 AND r.fence = $2 AND (:unknown) AND r.lease_until <= :now AND r.deadline_at <= :now
 	AND :now BETWEEN $9::bigint AND $10::bigint AND :durably;
 
