@@ -39,6 +39,7 @@ func TestHowAttemptsEnded(t *testing.T) {
 			<-r.Context().Done()
 			w.WriteHeader(http.StatusGatewayTimeout)
 		})
+		require.True(t, time.Now().Truncate(time.Microsecond).Equal(claimed.AttemptEnds()[2].At), "not when it began")
 		a.handler = sealed(func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = core.Call(r.Context(), "charge", func(context.Context, core.DerivedKey) (int, error) {
 				return 0, http.ErrHandlerTimeout

@@ -603,6 +603,32 @@ func TestEndedAttemptSaysHow(t *testing.T) {
 	})
 }
 
+// A push by an operator that another attempt was quicker than changes nothing, and says so.
+//
+// CONTRACT X-10
+func TestAPushThatIsOutrun(t *testing.T) {
+	onPostgres(t, func(t *testing.T, db *gorm.DB) {
+		st := newStore(t, db)
+		for _, giveUp := range []bool{false, true} {
+			c := command(core.Resume)
+			first, won := resume(t, st, c)
+			require.NoError(t, err2(first.Seal(first.Bind(t.Context(), nil), store.Seal{Start: &store.StepRecord{Name: "charge",
+				Kind: store.ProviderStep}})))
+			advance(t, db, 2*deadline)
+			quicker := db.Begin()
+			require.NoError(t, quicker.Exec("UPDATE idempotency_record SET fence = fence + 1 WHERE id = ?", c.ID[:]).Error)
+			pushed := later(func() error {
+				return err2(st.Intervene(t.Context(), store.Intervention{ID: c.ID, Fence: won.Fence, GiveUp: giveUp, Who: "o", Why: "w"}))
+			})
+			sessions(t, db, 1, "wait_event_type = 'Lock'") // it has seen the operation, and waits for the row
+			require.NoError(t, quicker.Commit().Error)
+			require.ErrorIs(t, <-pushed, store.ErrStale)
+			require.Empty(t, try(st.History(t.Context(), c.ID)).ok(t))
+			require.Empty(t, try(st.Find(t.Context(), c.ID, store.Viewer{All: true})).ok(t).Ends)
+		}
+	})
+}
+
 // requireEndedItself requires that a record says so of its last attempt, now.
 func requireEndedItself(t *testing.T, m *core.Module, rec store.Record) {
 	t.Helper()
