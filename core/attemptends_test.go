@@ -103,6 +103,13 @@ func TestHowAttemptsEnded(t *testing.T) {
 		require.Len(t, ends, 2)
 		require.Equal(t, "answered 200, call_unfinished", ends[1].String(), "also of the attempt that was parked")
 	})
+	inBubble(t, "one too many", func(t *testing.T) {
+		a, st := lostLastApp(t)
+		a.post("k-1", `{}`)
+		ends := find(t, st, "k-1").AttemptEnds()
+		require.Len(t, ends, 2)
+		require.Equal(t, []any{"process gone", "not run any more"}, []any{ends[0].String(), ends[1].String()})
+	})
 	inBubble(t, "Park", func(t *testing.T) {
 		st := memstore.New()
 		a := newApp(t, core.Config{Store: st}, created)

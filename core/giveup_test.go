@@ -73,7 +73,7 @@ func TestGivingUp(t *testing.T) {
 		require.Equal(t, attempts, a.ran())
 	})
 	inBubble(t, "nobody repeats the command: Run does not wait for the operation's time, as no attempt is left", func(t *testing.T) {
-		a := lostLastApp(t)
+		a, _ := lostLastApp(t)
 		told := len(a.of(core.EventUnknown)) // by the attempt, which could not park
 		a.runFor(time.Hour)
 		require.Len(t, a.of(core.EventUnknown), told+1)
@@ -81,7 +81,7 @@ func TestGivingUp(t *testing.T) {
 	})
 	// The process dies in the last attempt: the next one that claims parks the operation, and runs nothing.
 	inBubble(t, "lost last attempt is given up", func(t *testing.T) {
-		a := lostLastApp(t)
+		a, _ := lostLastApp(t)
 		a.handler = created
 		w := a.post("k-1", `{}`)
 		requireProblem(t, w, http.StatusConflict, core.CodeOutcomeUnknown)
@@ -123,7 +123,7 @@ func TestRepeatsGiveUp(t *testing.T) {
 }
 
 // lostLastApp has an operation under k-1 whose process died in its last attempt.
-func lostLastApp(t *testing.T) *app {
+func lostLastApp(t *testing.T) (*app, *faultStore) {
 	t.Helper()
 	st := newFaultStore(memstore.New())
 	a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume, MaxAttempts: 1}}, nil)
@@ -136,7 +136,7 @@ func lostLastApp(t *testing.T) *app {
 	st.on("park", nil)
 	st.on("renew", nil)
 	time.Sleep(store.DefaultLease)
-	return a
+	return a, st
 }
 
 // Nobody comes back, and there is no Resumer; or the route is another by now.

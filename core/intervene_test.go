@@ -26,7 +26,15 @@ func (a *app) push(serve func(*http.Request, core.Principal, string) *core.Reply
 //
 // CONTRACT X-10
 func TestAnOperatorTriesAgainNow(t *testing.T) {
-	inBubble(t, "within a pause", func(t *testing.T) {
+	eachInBubble(t, map[string]func(*app, string) *httptest.ResponseRecorder{
+		"within a pause": func(a *app, body string) *httptest.ResponseRecorder { return a.push(a.module.ServeRetry, body) },
+		"on a guarded route": func(a *app, body string) *httptest.ResponseRecorder {
+			a.handler = func(w http.ResponseWriter, r *http.Request) {
+				require.NoError(a.t, a.module.ServeRetry(r, operator, idOf("k-1")).SendTo(w, r))
+			}
+			return a.postAs(operator, "push-1", body)
+		},
+	}, func(t *testing.T, push func(*app, string) *httptest.ResponseRecorder) {
 		st := memstore.New()
 		const posts = 12
 		a := outage(t, st, (posts-1)*store.MaxPause+time.Second)
@@ -46,7 +54,7 @@ func TestAnOperatorTriesAgainNow(t *testing.T) {
 		}
 		requireProblem(t, a.push(a.module.ServeRetry, `{"fence":1,"reason":"r"}`), http.StatusConflict, core.CodeNotSettleable)
 		now := time.Now()
-		w := a.push(a.module.ServeRetry, `{"fence":`+strconv.FormatInt(rec.Fence, 10)+`,"reason":"the provider is back"}`)
+		w := push(a, `{"fence":`+strconv.FormatInt(rec.Fence, 10)+`,"reason":"the provider is back"}`)
 		require.Equal(t, http.StatusAccepted, w.Code, w.Body)
 		require.Contains(t, w.Body.String(), `"state":"half_done"`)
 		time.Sleep(time.Second)
@@ -109,4 +117,31 @@ func TestAnOperatorGivesUp(t *testing.T) {
 	})
 	requireProblem(t, written(t, newOpsApp(t, core.Config{}, nil).module.ServeGiveUp(httptest.NewRequest(http.MethodPost, "/",
 		strings.NewReader(`{"fence":1,"reason":"r"}`)), alice, idOf("k-1"))), http.StatusForbidden, core.CodeForbidden)
+}
+
+// An operator of another tenant does not hear that there is such an operation; one that has not committed is left alone.
+//
+// CONTRACT S-5, X-10
+func TestAPushOfWhatIsNotTheirs(t *testing.T) {
+	inBubble(t, "a half-done operation", func(t *testing.T) {
+		st := memstore.New()
+		a := outage(t, st, 48*time.Hour)
+		a.post("k-1", `{}`)
+		time.Sleep(store.DefaultDeadline)
+		stranger := operator
+		stranger.Tenant = "another"
+		for _, serve := range []func(*http.Request, core.Principal, string) *core.Reply{a.module.ServeRetry, a.module.ServeGiveUp} {
+			r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"fence":1,"reason":"r"}`))
+			requireProblem(t, written(t, serve(r, stranger, idOf("k-1"))), http.StatusNotFound, core.CodeNotFound)
+		}
+		require.True(t, find(t, st, "k-1").HalfDone())
+
+		a.handler = func(http.ResponseWriter, *http.Request) { // it runs, and has no record
+			for _, serve := range []func(*http.Request, core.Principal, string) *core.Reply{a.module.ServeRetry, a.module.ServeGiveUp} {
+				r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"fence":1,"reason":"r"}`))
+				requireProblem(t, written(t, serve(r, operator, idOf("k-2"))), http.StatusConflict, core.CodeInFlight)
+			}
+		}
+		a.post("k-2", `{}`)
+	})
 }
