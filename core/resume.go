@@ -181,10 +181,10 @@ func (a *Attempt) pauseAhead() time.Duration {
 	return max(a.m.cfg.RetryAfter, ended.NextAttempt(a.route.ResumePause).Sub(ended.LeaseUntil))
 }
 
-// yield ends the lease, so that the next repeat can continue at once, and returns the attempt's own reply. code is that of the
-// problem in it, "" for the handler's answer. If the store does not answer, the lease runs out by itself. If another attempt
-// has taken the operation over, yield returns what that attempt has recorded. After the last allowed attempt it parks the
-// operation.
+// yield ends the lease, so that the next repeat can continue at once, and returns the attempt's own reply. code is that of
+// the problem in it, "" for the handler's answer. If the store does not answer, the lease runs out by itself. If another
+// attempt has taken the operation over, yield returns what that attempt has recorded. After the last allowed attempt it
+// parks the operation.
 func (a *Attempt) yield(cause error, code Code, own func() *Reply) *Reply {
 	a.code = cmp.Or(code, a.code)
 	if a.attempts >= a.route.MaxAttempts {

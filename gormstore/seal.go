@@ -97,8 +97,8 @@ func isThereStep(_ store.StepRecord, err error) (bool, error) {
 	return err == nil, err
 }
 
-// Lose makes the operation unknown, and says how its attempt has ended. If the handler has rolled back before the first seal,
-// the key is free, and another attempt may have it.
+// Lose makes the operation unknown, and says how its attempt has ended. If the handler has rolled back before the first
+// seal, the key is free, and another attempt may have it.
 func (e *segment) Lose(ctx context.Context, q txn.Querier, left time.Duration) error {
 	s := e.store
 	ends, err := e.endsItself(ctx, q)

@@ -109,8 +109,8 @@ func (r Record) WithEnd(e AttemptEnd) []byte {
 	return out
 }
 
-// EndsBefore returns the Ends for who takes over, or settles, a record that runs, and whose lease has run out: an attempt that
-// has not said how it ended is gone. nil: no attempt has to say anything.
+// EndsBefore returns the Ends for who takes over, or settles, a record that runs, and whose lease has run out: an attempt
+// that has not said how it ended is gone. nil: no attempt has to say anything.
 func (r Record) EndsBefore() []byte {
 	if r.Stored != Running || r.Recovery == Rollback {
 		return nil
@@ -128,7 +128,7 @@ func encodeEnd(to []byte, e AttemptEnd) []byte {
 	to = binary.AppendVarint(to, int64(e.Status))
 	to = append(to, e.Instance[:]...)
 	code := e.Code[:min(len(e.Code), 255)]
-	return append(append(to, byte(len(code))), code...)
+	return append(append(to, byte(len(code))), code...) //nolint:gosec // at most 255
 }
 
 // decodeEnd returns the first end, and its length; 0 if it is none.

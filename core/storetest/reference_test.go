@@ -113,6 +113,9 @@ func (s *reference) Settle(ctx context.Context, d store.Settlement) (store.Recor
 	defer s.mu.Unlock()
 	tx.settle = append(tx.settle, d)
 	tx.wrote = true
+	if ends := r.EndsBefore(); ends != nil {
+		r.Ends = ends
+	}
 	r.Fence, r.Stored, r.Answer = r.Fence+1, store.Completed, d.Answer.Answer
 	r.ExpiresAt = r.Now.Add(d.Answer.Retention)
 	r.PurgeAt = r.ExpiresAt.Add(d.Answer.Tombstone)
