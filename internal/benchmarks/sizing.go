@@ -286,12 +286,12 @@ func (on crowdPool) bytesEach() (each float64, err error) {
 	return each, err
 }
 
-// loads are tried with each recovery. The bytes of the formula were fitted to the rate and the handler of the first one, with
-// answers of 100, 500 and 1500 bytes.
+// loads are tried with each recovery. The bytes of the formula were fitted to the rate and the handler of the first one,
+// with answers of 100, 500 and 1500 bytes.
 var loads = []load{{40, 100 * time.Millisecond, 500}, {100, 20 * time.Millisecond, 200}, {20, 250 * time.Millisecond, 1000}}
 
-// trySizing tries the loads, each for so long, and prints a table. It is an error if a figure is not within a fifth of what was
-// predicted.
+// trySizing tries the loads, each for so long, and prints a table. It is an error if a figure is not within a fifth of what
+// was predicted.
 func trySizing(each time.Duration) (err error) {
 	rows := [][]string{{"route", "a second", "handler", "answer", "a request's own time", "connections, predicted; measured",
 		"pool", "sent; refused", "bytes of a record, predicted; measured", "of a tombstone, predicted; measured",
@@ -330,7 +330,7 @@ func trySizing(each time.Duration) (err error) {
 	fmt.Print(text.String())
 	if !confirmed {
 		fmt.Println("\nwithin a fifth: no")
-		return errors.New("the formula of docs/operations.md (Sizing) is not within a fifth of this run; on a quiet machine, mend it")
+		return errors.New("the formula of docs/operations.md (Sizing) is not within a fifth: try a quiet machine, then mend it")
 	}
 	fmt.Println("\nwithin a fifth: yes")
 	return nil
