@@ -2,7 +2,6 @@ package gormstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -168,8 +167,7 @@ func (s *Store) take(ctx context.Context, q txn.Querier, c store.Claim) (store.C
 func (s *Store) absent(
 	ctx context.Context, q txn.Querier, c store.Claim, now time.Time, floor floor,
 ) (store.Claimed, error) {
-	var busy bool
-	err := s.db.QueryRow(ctx, q, held, txn.LockHalves(c.ID)...).Scan(&busy)
+	busy, err := s.isHeld(ctx, q, c.ID)
 	switch {
 	case err != nil || busy:
 		return store.Claimed{Busy: busy}, err
@@ -198,27 +196,26 @@ func (s *Store) takeOver(ctx context.Context, q txn.Querier, c store.Claim, rec 
 	if !s.db.Dialect.Returns {
 		return s.takeOverAndAsk(ctx, q, c, rec)
 	}
-	var lock sql.NullBool
-	var fence sql.NullInt64
-	var attempts sql.NullInt32
-	var created, now pgtype.Int8
+	var fence, attempts, created, now pgtype.Int8
 	var by txn.Server
 	args := append(claimArgs(c), rec.Fence, txn.Latest(c.Window), rec.State() == store.Free, txn.LockKey(c.ID), c.Traceparent,
 		rec.EndsBefore())
-	err := s.db.QueryRow(ctx, q, takeOver, args...).Scan(&lock, &fence, &attempts, &created, &now, &by.PID, &by.Started)
-	switch {
-	case err != nil:
+	row := []any{&fence, &attempts, &created, &now, &by.PID, &by.Started}
+	if err := s.db.AskOn(ctx, q, takeOver, &by, row, args...); err != nil {
 		return store.Claimed{}, err
-	case fence.Valid:
+	}
+	if fence.Valid {
 		won := wonRecord(c, fence.Int64, txn.Time(now))
 		won.Ends = rec.EndsBefore()
-		won.CreatedAt, won.Attempts = txn.Time(created), int(attempts.Int32)
+		won.CreatedAt, won.Attempts = txn.Time(created), int(attempts.Int64)
 		won.Timed = rec.Timed || c.Key.Timed && rec.State() == store.Free
 		return s.won(ctx, won, by)
-	case lock.Bool:
-		return store.Claimed{}, txn.ErrRace // the record was taken, settled or dropped in between
 	}
-	return store.Claimed{Busy: true}, nil
+	busy, err := s.isHeld(ctx, q, c.ID)
+	if err == nil && !busy {
+		err = txn.ErrRace // the record was taken, settled or dropped in between
+	}
+	return store.Claimed{Busy: busy}, err
 }
 
 // thereIs returns the existing record that a claim met. A repeat may be answered from it.
@@ -300,9 +297,16 @@ func (s *Store) InFlight(ctx context.Context, id store.ID) (bool, error) {
 		return true, nil
 	}
 	var taken bool
-	err := s.db.OnPool(ctx, func(q txn.Querier) error {
-		return s.db.QueryRow(ctx, q, held, txn.LockHalves(id)...).Scan(&taken)
+	err := s.db.OnPool(ctx, func(q txn.Querier) (err error) {
+		taken, err = s.isHeld(ctx, q, id)
+		return err
 	})
+	return taken, err
+}
+
+// isHeld reports whether another transaction holds the record's lock.
+func (s *Store) isHeld(ctx context.Context, q txn.Querier, id store.ID) (taken bool, err error) {
+	err = s.db.QueryRow(ctx, q, held, txn.LockHalves(id)...).Scan(&taken)
 	return taken, err
 }
 

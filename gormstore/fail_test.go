@@ -149,7 +149,7 @@ func TestClaimLandsAfterItsRelease(t *testing.T) {
 	for name, statement := range map[string]string{
 		"of a new key":              insertRecord,
 		"of a key that was dropped": insertRecord,
-		"of a free key":             "WITH l AS",
+		"of a free key":             `UPDATE "public".idempotency_record`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProxy(t, url)
@@ -257,7 +257,7 @@ func TestTakeoverBesideALook(t *testing.T) {
 	won(t, st, c)
 	advance(t, db, 2*c.Lease)
 
-	stops := &stopper{Connector: stdlib.GetConnector(*try(pgx.ParseConfig(url)).ok(t)), begins: "WITH l AS"}
+	stops := &stopper{Connector: stdlib.GetConnector(*try(pgx.ParseConfig(url)).ok(t)), begins: `UPDATE "public".idempotency_record`}
 	pool := sql.OpenDB(stops)
 	t.Cleanup(func() { require.NoError(t, pool.Close()) })
 	other := newStore(t, openDB(t, postgres.New(postgres.Config{Conn: pool}), 4))

@@ -755,40 +755,28 @@ FROM public.idempotency_step s WHERE s.record_id = $1 ORDER BY s.started_at, s.n
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: takeOver
-WITH l AS MATERIALIZED (
-	SELECT pg_catalog.pg_try_advisory_xact_lock($21::bigint) AS lock
-), won AS (
-	UPDATE public.idempotency_record AS r SET scope = $2, realm = $11, owner = $3, fence = r.fence + 1, state = 1,
-		recovery = $4::smallint, method = $5, route = $6, hash_version = $7::smallint, command_hash = $8,
-		created_at = CASE WHEN r.state = 1 THEN r.created_at ELSE c.now END,
-		attempts = CASE WHEN r.state = 1 THEN r.attempts + 1 ELSE 1 END,
-		lease_until = c.now + $9::bigint,
-		deadline_at = CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN c.now + $10::bigint END,
-		expires_at = NULL, purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL,
-		traceparent = $22::text, timed = r.timed OR $17::boolean AND r.state <> 1, ends = $23::bytea,
-		due_at = NULL
-	FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c
-	WHERE r.id = $1 AND r.fence = $18::bigint
-		AND c.now >= $12::bigint
-		AND (r.state = 5 OR c.now <= $19::bigint)
-		AND (r.state = 1 OR $15::text = ''
-			OR $16::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM public.idempotency_setting f
-				WHERE f.name = $15::text), -1)
-			AND c.now >= $13::bigint
-			AND c.now <= $14::bigint)
-		AND CASE WHEN $20::boolean THEN
+UPDATE public.idempotency_record AS r SET scope = $2, realm = $11, owner = $3, fence = r.fence + 1, state = 1,
+	recovery = $4::smallint, method = $5, route = $6, hash_version = $7::smallint, command_hash = $8,
+	created_at = CASE WHEN r.state = 1 THEN r.created_at ELSE CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END,
+	attempts = CASE WHEN r.state = 1 THEN r.attempts + 1 ELSE 1 END,
+	lease_until = CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $9::bigint, deadline_at = CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $10::bigint END,
+	expires_at = NULL, purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL,
+	traceparent = $22::text, timed = r.timed OR $17::boolean AND r.state <> 1, ends = $23::bytea,
+	due_at = NULL
+WHERE r.id = $1 AND r.fence = $18::bigint
+	AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) >= $12::bigint
+	AND (r.state = 5 OR CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) <= $19::bigint)
+	AND (r.state = 1 OR $15::text = ''
+		OR $16::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM public.idempotency_setting f
+			WHERE f.name = $15::text), -1)
+		AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $13::bigint AND $14::bigint)
+	AND CASE WHEN CASE WHEN $20::boolean THEN
 			r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed
 		ELSE
-			r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)
-			AND $4::smallint = 2 AND r.hash_version = $7::smallint AND r.command_hash = $8::bytea
-		END
-		AND (SELECT l.lock FROM l)
-	RETURNING r.fence, r.attempts, r.created_at, c.now
-)
-SELECT l.lock, won.fence, won.attempts, won.created_at, won.now,
-	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
-		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END
-FROM l LEFT JOIN won ON true;
+			r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND $4::smallint = 2 AND r.hash_version = $7::smallint AND r.command_hash = $8::bytea
+		END THEN pg_catalog.pg_try_advisory_xact_lock($21::bigint) END
+RETURNING r.fence, r.attempts, r.created_at, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END;
 
 -- name: tryLock
 SELECT answer.* FROM (SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint),
