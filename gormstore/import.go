@@ -41,9 +41,12 @@ func (s *Store) importOne(ctx context.Context, q txn.Querier, rec store.Record, 
 		return err
 	}
 	var fence int64
-	err = s.db.QueryRow(ctx, q, importRecord, args...).Scan(&fence)
+	locked, _, err := s.db.TryLock(ctx, q, txn.LockKey(rec.ID))
+	if err == nil && locked {
+		err = s.db.QueryRow(ctx, q, importRecord, args...).Scan(&fence)
+	}
 	switch {
-	case errors.Is(err, sql.ErrNoRows): // the key is in use: it is left alone
+	case err == nil && !locked, errors.Is(err, sql.ErrNoRows): // the key is in use: it is left alone
 		running, err := s.mayGiveBack(ctx, q, rec.ID)
 		if running {
 			done.Running++
@@ -79,7 +82,7 @@ func (s *Store) importArgs(rec store.Record) ([]any, error) {
 	args := []any{rec.ID[:], rec.Scope[:], rec.Owner[:], rec.Fence, int64(rec.Stored), int64(rec.Recovery), rec.Method,
 		rec.Route, int64(rec.Hash.Version), rec.Hash.Sum[:], at(rec.CreatedAt), at(rec.LeaseUntil), at(rec.Deadline),
 		at(rec.ExpiresAt), at(rec.PurgeAt), int64(rec.Answer.Status), rec.Answer.Partial, headers, rec.Answer.Body,
-		rec.Realm[:], rec.Timed, at(dueAt(rec)), txn.LockKey(rec.ID)}
+		rec.Realm[:], rec.Timed, at(dueAt(rec))}
 	return args, nil
 }
 

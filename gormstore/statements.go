@@ -16,7 +16,6 @@ const (
 	lookAnswer   txn.Statement = "lookAnswer"
 	held         txn.Statement = "held"
 	waitLocks    txn.Statement = "waitLocks"
-	importRecord txn.Statement = "importRecord"
 
 	// attempts.sql
 	renew         txn.Statement = "renew"
@@ -43,6 +42,7 @@ const (
 
 	// operations.sql
 	find             txn.Statement = "find"
+	importRecord     txn.Statement = "importRecord"
 	findFor          txn.Statement = "findFor"
 	withoutJIT       txn.Statement = "withoutJIT"
 	countOpen        txn.Statement = "countOpen"

@@ -259,24 +259,16 @@ FROM public.idempotency_settlement s WHERE s.record_id = $1 ORDER BY s.settled_a
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: importRecord
-WITH l AS MATERIALIZED (
-	SELECT pg_catalog.pg_try_advisory_xact_lock($23::bigint) AS lock
-)
 INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm,
-	timed, due_at)
-SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, $5::smallint, $6::smallint, $7::text, $8::text, $9::smallint,
-	$10::bytea, $11::bigint, $12::bigint, $13::bigint, $14::bigint, $15::bigint, $16::smallint,
-	$17::boolean, $18::bytea, $19::bytea, $20::bytea, $21::boolean,
-	$22::bigint
-FROM l WHERE l.lock
-ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, owner = excluded.owner, fence = r.fence + 1,
-	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
-	hash_version = excluded.hash_version, command_hash = excluded.command_hash, created_at = excluded.created_at,
-	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, expires_at = excluded.expires_at,
-	purge_at = excluded.purge_at, status = excluded.status, partial = excluded.partial, answer_encoding = 1,
-	headers = excluded.headers, body = excluded.body, traceparent = '', timed = r.timed OR excluded.timed,
-	due_at = excluded.due_at, ends = NULL
+	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed, due_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
+ON CONFLICT (id) DO UPDATE SET fence = r.fence + 1, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
+	method = excluded.method, route = excluded.route, hash_version = excluded.hash_version,
+	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
+	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
+	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
+	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
+	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed
 RETURNING fence;
 

@@ -218,15 +218,14 @@ FROM main.idempotency_settlement s WHERE s.record_id = ?1 ORDER BY s.settled_at,
 -- name: importRecord
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed, due_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-	?22)
-ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, owner = excluded.owner, fence = r.fence + 1,
-	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
-	hash_version = excluded.hash_version, command_hash = excluded.command_hash, created_at = excluded.created_at,
-	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, expires_at = excluded.expires_at,
-	purge_at = excluded.purge_at, status = excluded.status, partial = excluded.partial, answer_encoding = 1,
-	headers = excluded.headers, body = excluded.body, traceparent = '', timed = r.timed OR excluded.timed,
-	due_at = excluded.due_at, ends = NULL
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)
+ON CONFLICT (id) DO UPDATE SET fence = r.fence + 1, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
+	method = excluded.method, route = excluded.route, hash_version = excluded.hash_version,
+	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
+	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
+	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
+	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
+	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed
 RETURNING fence;
 

@@ -206,3 +206,13 @@ INSERT INTO :"schema".idempotency_setting AS s (name, value)
 SELECT $1::text, $2::text
 WHERE NOT EXISTS (SELECT 1 FROM :"schema".idempotency_setting o WHERE o.name LIKE $3::text)
 ON CONFLICT (name) DO NOTHING;
+
+-- name: importRecord
+-- Adds a record whose id is not there, or is free, and returns the fence of the record that was written. $22 due_at. A free record's
+-- fence rises, and so it is above the imported one's own. The record's lock is held.
+INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed, due_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
+ON CONFLICT (id) DO UPDATE SET fence = r.fence + 1, :instead
+WHERE :free
+RETURNING fence;

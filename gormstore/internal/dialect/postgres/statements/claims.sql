@@ -127,28 +127,3 @@ SELECT 1 / CASE WHEN :try_lock($1::bigint) THEN 1 ELSE 0 END;
 -- Waits for the advisory locks in the JSON array $1, in its order. What the transaction writes is then durable.
 SELECT pg_catalog.pg_advisory_xact_lock(j.lock::bigint), :durably
 FROM pg_catalog.json_array_elements_text($1::json) j(lock);
-
--- name: importRecord
--- Adds a record whose id is not there, or is free, and returns the fence of the record that was written. $22 due_at. A free record's
--- fence rises, and so it is above the imported one's own. An attempt that is running holds the record's advisory lock
--- ($23): its key is left alone, instead of waited for.
-WITH l AS MATERIALIZED (
-	SELECT :try_lock($23::bigint) AS lock
-)
-INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm,
-	timed, due_at)
-SELECT $1::bytea, $2::bytea, $3::bytea, $4::bigint, $5::smallint, $6::smallint, $7::text, $8::text, $9::smallint,
-	$10::bytea, $11::bigint, $12::bigint, $13::bigint, $14::bigint, $15::bigint, $16::smallint,
-	$17::boolean, $18::bytea, $19::bytea, $20::bytea, $21::boolean,
-	$22::bigint
-FROM l WHERE l.lock
-ON CONFLICT (id) DO UPDATE SET scope = excluded.scope, realm = excluded.realm, owner = excluded.owner, fence = r.fence + 1,
-	state = excluded.state, recovery = excluded.recovery, method = excluded.method, route = excluded.route,
-	hash_version = excluded.hash_version, command_hash = excluded.command_hash, created_at = excluded.created_at,
-	lease_until = excluded.lease_until, deadline_at = excluded.deadline_at, expires_at = excluded.expires_at,
-	purge_at = excluded.purge_at, status = excluded.status, partial = excluded.partial, answer_encoding = 1,
-	headers = excluded.headers, body = excluded.body, traceparent = '', timed = r.timed OR excluded.timed,
-	due_at = excluded.due_at, ends = NULL
-WHERE :free
-RETURNING fence;
