@@ -190,7 +190,7 @@ func (s *Store) won(ctx context.Context, rec store.Record, by txn.Server) (store
 // takeOver gives a record to a claim, as the record was seen: free, or resumable. It fails with txn.ErrRace if the record
 // has changed since.
 func (s *Store) takeOver(ctx context.Context, q txn.Querier, c store.Claim, rec store.Record) (store.Claimed, error) {
-	if err := s.forgetSteps(ctx, q, rec); err != nil {
+	if err := s.forgetSteps(ctx, q, rec, c.Owner); err != nil {
 		return store.Claimed{}, err
 	}
 	if !s.db.Dialect.Returns {

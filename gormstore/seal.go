@@ -118,7 +118,7 @@ func (e *segment) Lose(ctx context.Context, q txn.Querier, left time.Duration) e
 	// Where it writes nothing, another attempt has had the key since.
 	n, err := s.db.Exec(ctx, q, loseAnswer, append(e.recordArgs(), left.Microseconds(), ends)...)
 	if err == nil && n == 1 && e.stepped {
-		_, err = s.db.Exec(ctx, q, forgetOlder, e.claim.ID[:], e.fence)
+		_, err = s.db.Exec(ctx, q, forgetSteps, e.claim.ID[:], e.fence, e.claim.Owner[:])
 	}
 	return err
 }
@@ -286,15 +286,11 @@ func (e *segment) last(ctx context.Context, t *txn.Tx) (txn.LastCalls, error) {
 	}
 	calls := []txn.Call{t.DB.Must(1, record)}
 	if e.isFirst() && e.stepped { // what takes a free record forgets its steps; in this order, as sweep and erasure
-		name, fence := forgetOlder, e.fence
-		if e.isAlone() { // nothing may be around both, so that it comes first, while the record is the one that was seen
-			name, fence = forgetSteps, e.seen
-		}
-		forget, err := t.DB.CallOf(ctx, t.Conn.SQL, name, nil, e.claim.ID[:], fence)
+		forget, err := t.DB.CallOf(ctx, t.Conn.SQL, forgetSteps, nil, e.claim.ID[:], e.fence, e.claim.Owner[:])
 		if err != nil {
 			return txn.LastCalls{}, err
 		}
-		if calls = append(calls, forget); e.isAlone() {
+		if calls = append(calls, forget); e.isAlone() { // it may have no transaction around both
 			slices.Reverse(calls)
 		}
 	}

@@ -80,7 +80,6 @@ const (
 	stepsOf     txn.Statement = "stepsOf"
 	stepAt      txn.Statement = "stepAt"
 	dropSteps   txn.Statement = "dropSteps"
-	forgetOlder txn.Statement = "forgetOlder"
 	forgetSteps txn.Statement = "forgetSteps"
 
 	// references.sql

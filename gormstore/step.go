@@ -99,12 +99,12 @@ func scanStep(scan func(...any) error) (store.StepRecord, error) {
 	return step, nil
 }
 
-// forgetSteps deletes the steps of a record that is about to be taken over as free. A record that is resumed keeps them.
-func (s *Store) forgetSteps(ctx context.Context, q txn.Querier, rec store.Record) error {
+// forgetSteps deletes the steps of a record that owner is about to take over as free. A record that is resumed keeps them.
+func (s *Store) forgetSteps(ctx context.Context, q txn.Querier, rec store.Record, owner store.Owner) error {
 	if rec.Recovery != store.Resume || rec.State() != store.Free {
 		return nil
 	}
-	_, err := s.db.Exec(ctx, q, forgetSteps, rec.ID[:], rec.Fence)
+	_, err := s.db.Exec(ctx, q, forgetSteps, rec.ID[:], rec.Fence+1, owner[:])
 	return err
 }
 

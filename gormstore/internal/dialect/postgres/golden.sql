@@ -229,9 +229,6 @@ DELETE FROM public.processed_message AS m WHERE (m.consumer_group, m.source, m.m
 )
 RETURNING expires_at, consumer_group, source, published_at;
 
--- name: forgetOlder
-DELETE FROM public.idempotency_step AS s WHERE s.record_id = $1 AND s.fence < $2;
-
 -- name: forgetSightings
 DELETE FROM public.idempotency_sighting AS s WHERE s.id IN (
 	SELECT e.id FROM public.idempotency_sighting e
@@ -241,9 +238,8 @@ DELETE FROM public.idempotency_sighting AS s WHERE s.id IN (
 RETURNING purge_at;
 
 -- name: forgetSteps
-DELETE FROM public.idempotency_step AS s WHERE s.record_id = $1 AND EXISTS (
-	SELECT 1 FROM public.idempotency_record r WHERE r.id = $1 AND r.fence = $2
-		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed));
+DELETE FROM public.idempotency_step AS s WHERE s.record_id = $1 AND s.fence < $2::bigint AND EXISTS (
+	SELECT 1 FROM public.idempotency_record r WHERE r.id = $1 AND (r.owner = $3 OR r.fence = $2::bigint - 1 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed)));
 
 -- name: held
 SELECT answer.* FROM (SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted

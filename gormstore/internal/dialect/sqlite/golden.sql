@@ -191,9 +191,6 @@ DELETE FROM main.processed_message AS m WHERE (m.consumer_group, m.source, m.mes
 )
 RETURNING expires_at, consumer_group, source, published_at;
 
--- name: forgetOlder
-DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1 AND s.fence < ?2;
-
 -- name: forgetSightings
 DELETE FROM main.idempotency_sighting AS s WHERE s.id IN (
 	SELECT e.id FROM main.idempotency_sighting e
@@ -203,9 +200,8 @@ DELETE FROM main.idempotency_sighting AS s WHERE s.id IN (
 RETURNING purge_at;
 
 -- name: forgetSteps
-DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1 AND EXISTS (
-	SELECT 1 FROM main.idempotency_record r WHERE r.id = ?1 AND r.fence = ?2
-		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed));
+DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1 AND s.fence < ?2 AND EXISTS (
+	SELECT 1 FROM main.idempotency_record r WHERE r.id = ?1 AND (r.owner = ?3 OR r.fence = ?2 - 1 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed)));
 
 -- name: held
 ;
