@@ -269,7 +269,7 @@ func TestTakeoverIsReleasedTwice(t *testing.T) {
 	var stage atomic.Int32
 	var takesOver atomic.Bool
 	running, stop := context.WithCancel(within(t, 30*time.Second))
-	takeover, executed := []byte("r.attempts + 1"), []byte("SELECT 1\x00")
+	takeover, executed := []byte("r.attempts + 1"), []byte("UPDATE 1\x00")
 	releases := []byte("greatest(r.attempts - 1, 1)")
 	cut.begins(func(toServer bool, chunk []byte) (pass int, ends bool) {
 		pass = len(chunk)
