@@ -99,7 +99,11 @@ func TestReleaseComesBeforeItsTakeover(t *testing.T) {
 					require.NoError(t, err)
 					require.True(t, claimed.Won)
 					for range 2 {
+						before := claimed.Record.Fence
 						require.NoError(t, st.Release(t.Context(), []store.Ticket{{ID: lost.ID, Owner: lost.Owner}}))
+						claimed.Record, err = st.Find(t.Context(), c.ID, store.Viewer{All: true})
+						require.NoError(t, err)
+						require.Greater(t, claimed.Record.Fence, before)
 					}
 				} else {
 					require.False(t, claimed.Won)
