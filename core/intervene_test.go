@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -75,6 +76,29 @@ func TestAnOperatorTriesAgainNow(t *testing.T) {
 		require.Equal(t, http.StatusAccepted, a.push(a.module.ServeRetry, `{"fence":1,"reason":"r"}`).Code)
 		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 	})
+	inBubble(t, "it lifts neither a call's window nor changed steps", func(t *testing.T) {
+		a := newOpsApp(t, core.Config{Policy: core.Policy{Recovery: core.Resume}}, nil)
+		called := 0
+		charging := func(name string) http.HandlerFunc {
+			return flow(func(ctx context.Context) (int, error) {
+				return http.StatusCreated, core.CallDo(ctx, name, func(context.Context, core.DerivedKey) error {
+					called++
+					return errProvider
+				}, core.Dedup(time.Hour))
+			}).ServeHTTP
+		}
+		a.handler = charging("charge")
+		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
+		time.Sleep(store.DefaultDeadline)
+		require.Equal(t, http.StatusAccepted, a.push(a.module.ServeRetry, `{"fence":1,"reason":"r"}`).Code)
+		a.handler = charging("another")
+		requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeStepsChanged)
+		time.Sleep(time.Hour)
+		require.Equal(t, http.StatusAccepted, a.push(a.module.ServeRetry, `{"fence":2,"reason":"r"}`).Code)
+		a.handler = charging("charge")
+		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
+		require.Equal(t, 1, called)
+	})
 }
 
 // By a clock that is too far from the store's nothing is changed, and somebody is told.
@@ -135,6 +159,9 @@ func TestAPushOfWhatIsNotTheirs(t *testing.T) {
 			requireProblem(t, written(t, serve(r, stranger, idOf("k-1"))), http.StatusNotFound, core.CodeNotFound)
 		}
 		require.True(t, find(t, st, "k-1").HalfDone())
+		refused := a.serveSettle(operator, idOf("k-1"), `{"outcome":"not_applied","reason":"r","fence":1}`)
+		requireProblem(t, refused, http.StatusConflict, core.CodeNotSettleable)
+		require.Contains(t, refused.Body.String(), "the operation is half-done", "it has to be pushed or given up")
 
 		a.handler = func(http.ResponseWriter, *http.Request) { // it runs, and has no record
 			for _, serve := range []func(*http.Request, core.Principal, string) *core.Reply{a.module.ServeRetry, a.module.ServeGiveUp} {
