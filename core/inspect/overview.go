@@ -21,11 +21,12 @@ type overviewPage struct {
 	Unknown, HalfDone sum
 	Lines             []countLine
 	AtLeast           bool
-	Limit             int          // how many were counted at most
-	NotKnown          int          // of HalfDone: those of routes that this release does not know
-	Waiting           int          // of HalfDone: those that the service does not go on with by itself
-	Flow              *flowView    // nil: the store did not answer
-	Numbers           *numbersView // nil: nobody counts, or it is not for this operator
+	Limit             int            // how many were counted at most
+	NotKnown          int            // of HalfDone: those of routes that this release does not know
+	Waiting           int            // of HalfDone: those that the service does not go on with by itself
+	Flow              *flowView      // nil: the store did not answer
+	Numbers           *numbersView   // nil: nobody counts, or it is not for this operator
+	Instance          store.Instance // with Numbers
 }
 
 // sum is the operations of one state.
@@ -87,7 +88,7 @@ func (v *visit) overview() error {
 	page.AtLeast = max(page.Unknown.Count, page.HalfDone.Count) >= limit
 	page.Flow = v.flow()
 	if v.Numbers != nil && v.operator.Supervises() { // they count the commands of every tenant (S-5)
-		page.Numbers = v.Numbers.view()
+		page.Numbers, page.Instance = v.Numbers.view(), v.Module.Instance()
 	}
 	return v.show(http.StatusOK, "overview", "Overview", "overview", page)
 }

@@ -388,6 +388,7 @@ func TestNumbers(t *testing.T) {
 	require.Contains(t, p.text, "1 attempts ended with an unknown outcome")
 	require.Contains(t, p.html, `<rect class="attempts"`)
 	require.Contains(t, p.text, "It counts since 20")
+	require.Contains(t, p.text, "Attempts that ended name it "+d.module.Instance().String())
 	require.NotContains(t, newDesk(t).get("/idem/").text, "This instance")
 }
 

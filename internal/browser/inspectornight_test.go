@@ -145,6 +145,13 @@ func TestInspectorHalfDone(t *testing.T) {
 		require.Contains(t, b.text(".timeline"), "Given up by an operator")
 		require.Contains(t, b.text(".head"), "Settle this operation")
 		b.looks()
+		ends := "document.querySelector('.attempts table').checkVisibility()"
+		require.False(t, eval[bool](b, ends), "how attempts have ended is folded")
+		b.click(".attempts summary")
+		b.until(ends)
+		require.Contains(t, b.text(".attempts"), "answered 502")
+		b.looks()
+		b.accessible()
 		b.size(390, 844)
 		b.open(p.URL + "/idem/operations")
 		require.Less(t, eval[float64](b, "document.querySelector('#list').getBoundingClientRect().top"), 460.0)
