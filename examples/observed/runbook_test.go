@@ -26,6 +26,7 @@ func followRunbook(t *testing.T, p *apptest.Process, payout apptest.Request) {
 	require.JSONEq(t, "[]", do(t, p, find[1], http.StatusOK).Body)
 	find = commands(t, p, runbook, "Find it", open[0].ID)
 	require.Contains(t, do(t, p, find[2], http.StatusOK).Body, `"state":"unknown"`)
+	require.Contains(t, do(t, p, find[3], http.StatusOK).Body, `"operations":[]`)
 
 	// The provider's ledger has the call under the key that the inspector computes.
 	id, err := core.ParseID(open[0].ID)

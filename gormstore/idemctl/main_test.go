@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"io"
 	"maps"
@@ -134,6 +135,30 @@ func TestOutput(t *testing.T) {
 	}
 }
 
+// Programs get one JSON value of each command that asks the app, and nothing of what people are told.
+func TestJSON(t *testing.T) {
+	one, many := answer{status: 200, body: operation("unknown", "")}, answer{status: 200, body: "[" + operation("unknown", "") + "]"}
+	_, s := newFake(t, map[string]answer{
+		"GET /v1/operations": many, "GET /v1/operations/" + id: one, "POST /v1/operations/" + id + "/settle": one,
+		"POST /v1/operations/" + id + "/retry": one, "POST /v1/operations/" + id + "/give-up": one, "POST /v1/keys/refusals": one,
+		"POST /v1/operations/marks": one, "POST /v1/erasures": one,
+		"POST /v1/operations/find": {status: 200, body: `{"operations":` + many.body + `,"as":["an id"],"whole":true}`},
+	})
+	why := []string{"--reason", "r", "--yes"}
+	for _, args := range [][]string{
+		{"list"}, {"show", id}, {"find"}, {"derive", id, "refund"}, append([]string{"mark"}, why...), append([]string{"erase"}, why...),
+		append([]string{"settle", id, "--fence", "3", "--outcome", "not_applied"}, why...),
+		append([]string{"retry", id, "--fence", "3"}, why...), append([]string{"give-up", id, "--fence", "3"}, why...),
+		append([]string{"refuse-keys", "--before", "2026-01-01T00:00:00Z"}, why...),
+	} {
+		input := id
+		if args[0] == "erase" {
+			input = `{"issuer":"i","subject":"s"}`
+		}
+		require.True(t, json.Valid([]byte(s.requires(0, input, append(args, "-o", "json")...).out)), args)
+	}
+}
+
 // The key of a call is the one that the handler sends.
 //
 // CONTRACT X-3
@@ -149,13 +174,16 @@ func TestDerive(t *testing.T) {
 	require.Contains(t, s.requires(0, "", "derive", id, "refund", "--inside", "pay").out, of.DeriveStep("refund").DeriveCall("pay").UUID())
 }
 
-// Each command has an example, and the help says what the exit codes mean.
+// Each command has an example, and takes no key and no principal as an argument. The help says what the exit codes mean.
 func TestHelp(t *testing.T) {
 	s := &shell{t: t}
 	c := &tool{}
 	for _, command := range c.root().Commands() {
 		require.NotEmpty(t, command.Example, command.Name())
 		require.Contains(t, s.requires(0, "", command.Name(), "--help").out, "Examples:")
+		for _, secret := range []string{"key", "principal", "issuer", "subject", "tenant", "client", "token"} {
+			require.Nil(t, command.Flags().Lookup(secret), command.Name())
+		}
 	}
 	require.Contains(t, s.requires(0, "", "--help").out, "  7  it is not known whether it was done")
 }
