@@ -30,6 +30,7 @@ func TestHowAttemptsHaveEnded(t *testing.T) {
 
 	d.unknown("payout-1", customer)
 	page := operation(customer, "payout-1")
+	require.Contains(t, page, `<p class="empty">There is none.</p>`, "an answer")
 	require.Contains(t, page, folded+"<summary>How attempts have ended: 1</summary>")
 	require.Contains(t, page, "ended without proof of what it did: answered 500.")
 

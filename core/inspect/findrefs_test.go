@@ -60,6 +60,9 @@ func TestFindByTwoReferences(t *testing.T) {
 	d.command("/v1/payouts", "k-3", `{}`, customer, referring(http.StatusInternalServerError, "seller", "seller-1", "amount", "77.10"))
 	d.command("/v1/payouts", "k-4", `{}`, customer, referring(http.StatusCreated, "seller", "seller-1", "fee", "77.10"))
 	d.advance(2 * store.DefaultDeadline)
+	for _, name := range []string{"seller", "amount", "fee"} {
+		require.Contains(t, d.get("/idem/find").html, `<option value="`+name+`">`, "the names that this process knows")
+	}
 
 	requireFound := func(form url.Values, keys ...string) {
 		t.Helper()
