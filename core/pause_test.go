@@ -85,6 +85,22 @@ func TestPauseBetweenAttempts(t *testing.T) {
 		require.InDelta(t, core.DefaultResumeFor, rec.Now.Sub(rec.CreatedAt), float64(store.MaxPause))
 		require.Less(t, rec.Attempts, store.DefaultMaxAttempts)
 	})
+	inBubble(t, "Run asks for nothing inside it", func(t *testing.T) {
+		st := newFaultStore(memstore.New())
+		a := outage(t, st, 24*time.Hour)
+		for range 12 {
+			a.post("k-1", `{}`)
+			time.Sleep(store.MaxPause)
+		}
+		a.post("k-1", `{}`)
+		time.Sleep(store.DefaultDeadline)
+		require.True(t, find(t, st, "k-1").HalfDone())
+		asked := st.count("claim")
+		a.runFor(store.MaxPause / 2)
+		require.Zero(t, *asked)
+		a.runFor(store.MaxPause)
+		require.Equal(t, 1, *asked)
+	})
 	inBubble(t, "it is counted from the end of the lease of an attempt that died", func(t *testing.T) {
 		st := newFaultStore(memstore.New())
 		a := outage(t, st, time.Hour)
