@@ -28,6 +28,7 @@ func LogObserver(log *slog.Logger) Observer {
 			level = slog.LevelWarn
 		case e.Kind == EventUndeclared, e.Kind == EventUnguarded, e.Kind == EventErasing, e.Kind == EventErased,
 			e.Kind == EventAnswerRead, e.Kind == EventSettled, e.Kind == EventSettleRefused,
+			e.Kind == EventProposed, e.Kind == EventWithdrawn,
 			e.Kind == EventRetried, e.Kind == EventGivenUp, e.Kind == EventKeysRefused, e.Kind == EventMarked,
 			(e.Kind == EventRolledBack || e.Kind == EventFreed) && e.Err != nil,
 			e.Kind == EventRefused && (e.Code == CodeUnauthenticated || e.Code == CodeForbidden ||
@@ -73,7 +74,7 @@ func LogObserver(log *slog.Logger) Observer {
 			why = "" // it may tell of a person or of the answer; the store's history has it
 		}
 		for _, text := range [...]struct{ name, value string }{
-			{"outcome", e.Outcome}, {"digest", e.Digest}, {"why", why},
+			{"proposer", e.Proposer}, {"outcome", e.Outcome}, {"digest", e.Digest}, {"why", why},
 		} {
 			if text.value != "" {
 				attrs = append(attrs, slog.String(text.name, text.value))

@@ -33,6 +33,8 @@ const (
 	EventReplayed   EventKind = "replayed"    // a repeat got the recorded answer: Status
 	EventRefused    EventKind = "refused"     // a request was refused: Code; Err is why: for a 401 (O-7), a 403, wrong wiring
 	EventSettled    EventKind = "settled"     // an unknown operation was settled: Who, Why, Outcome; Status, Digest
+	EventProposed   EventKind = "proposed"    // a settlement was proposed: Who, Why, Outcome, Digest
+	EventWithdrawn  EventKind = "withdrawn"   // a proposal was withdrawn: Who, Why, Outcome, Digest
 	EventAnswerRead EventKind = "answer_read" // an operator has read an answer that is not its own: Who
 	EventResumed    EventKind = "resumed"     // Run continues a Resume operation whose attempt was lost
 	EventReconciled EventKind = "reconciled"  // Config.Reconcile has settled an unknown operation
@@ -147,10 +149,14 @@ type Event struct {
 
 	Who string // the operator who has read an answer, has settled or wanted to, or has asked for an erasure
 
+	Proposer string // of a settlement that was carried out: who has proposed it
+
 	Why string // of a settlement or an erasure, in the operator's words; the log has it where no operation is named
 
 	Outcome string // of a settlement: "applied" or "not_applied"
-	Digest  string // SHA-256 in hex of the answer's body, where it was settled as applied: by it the same answer is known
+	// Digest is the SHA-256 in hex of the answer's body, where it was settled as applied: by it the same answer is known. Of
+	// EventProposed and EventWithdrawn it is [Proposal].Digest.
+	Digest string
 
 	// Of an erasure:
 	Scope store.Scope // whose records

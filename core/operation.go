@@ -24,6 +24,34 @@ type operationView struct {
 	CreatedAt time.Time   `json:"created_at,omitzero"`
 	ExpiresAt *time.Time  `json:"expires_at,omitempty"`
 	Answer    *answerView `json:"answer,omitempty"`
+
+	Proposal *proposalView `json:"proposal,omitempty"` // for operators only
+}
+
+// proposalView is the JSON form of a proposed settlement that is open.
+type proposalView struct {
+	Who       string      `json:"who"`
+	Reason    string      `json:"reason"`
+	CreatedAt time.Time   `json:"created_at"`
+	Outcome   string      `json:"outcome,omitempty"`
+	Undone    string      `json:"undone,omitempty"`
+	Answer    *answerView `json:"answer,omitempty"`
+	Digest    string      `json:"digest"`
+	Unread    bool        `json:"unread,omitempty"` // outcome, undone and answer cannot be read here
+}
+
+func (p *Proposal) view() *proposalView {
+	if p == nil {
+		return nil
+	}
+	v := &proposalView{Who: p.Who, Reason: p.Why, CreatedAt: p.At.UTC(), Digest: p.Digest, Unread: p.Unread}
+	if !p.Unread {
+		v.Outcome, v.Undone = p.Decision.outcome(), p.Decision.Undone
+	}
+	if p.Decision.Answer != nil {
+		v.Answer = viewOfAnswer(*p.Decision.Answer)
+	}
+	return v
 }
 
 // answerView is the JSON form of a recorded answer. A JSON body stands as it is, text as a string, anything else in
@@ -47,19 +75,23 @@ func viewOf(rec Record) operationView {
 		v.Outcome = rec.OutcomeClass()
 	}
 	if state == store.Completed {
-		a := &answerView{Status: rec.Answer.Status, Header: rec.Answer.Header, Partial: rec.Answer.Partial}
-		switch body := rec.Answer.Body; {
-		case len(body) == 0:
-		case json.Valid(body):
-			a.Body = body
-		case utf8.Valid(body):
-			a.Body, _ = json.Marshal(string(body)) // valid text: cannot fail
-		default:
-			a.BodyBase64 = body
-		}
-		v.Answer = a
+		v.Answer = viewOfAnswer(rec.Answer)
 	}
 	return v
+}
+
+func viewOfAnswer(answer Answer) *answerView {
+	a := &answerView{Status: answer.Status, Header: answer.Header, Partial: answer.Partial}
+	switch body := answer.Body; {
+	case len(body) == 0:
+	case json.Valid(body):
+		a.Body = body
+	case utf8.Valid(body):
+		a.Body, _ = json.Marshal(string(body)) // valid text: cannot fail
+	default:
+		a.BodyBase64 = body
+	}
+	return a
 }
 
 func (m *Module) isOperator(p Principal) bool {
@@ -128,7 +160,12 @@ func (m *Module) showOperation(ctx context.Context, r *http.Request, p Principal
 	if !m.operates(p, rec) {
 		return jsonReply(viewOf(rec))
 	}
+	proposal, err := m.openProposal(ctx, rec)
+	if err != nil {
+		return m.refuse(r, m.problemOf(err))
+	}
 	view := operatorView(rec)
+	view.Proposal = proposal.view()
 	if view.Answer != nil && rec.Scope != m.cfg.Scoping.PrincipalScope(p) {
 		m.answerRead(ctx, p, rec)
 	}
@@ -214,6 +251,9 @@ func (m *Module) listBehind(ctx context.Context, after ID, q store.Query) ([]Rec
 
 // problemOf turns an error of the store or of Settle into a problem.
 func (m *Module) problemOf(err error) *Problem {
+	if why, ok := errors.AsType[notSettleable](err); ok {
+		return NewProblem(CodeNotSettleable, string(why))
+	}
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return NewProblem(CodeNotFound, "there is no such operation")
@@ -222,12 +262,9 @@ func (m *Module) problemOf(err error) *Problem {
 			"applied with undone, which says what has undone them")
 	case errors.Is(err, errUnderWay):
 		return m.withRetry(NewProblem(CodeInFlight, "an attempt of this operation is under way and has not committed yet"))
-	case errors.Is(err, errHalfDone):
-		return NewProblem(CodeNotSettleable, "the operation is half-done: let it be tried again (ServeRetry), or give it up "+
-			"(ServeGiveUp), and settle it then")
 	case errors.Is(err, ErrStale):
-		return NewProblem(CodeNotSettleable, "another attempt or settlement has come since the fence that the decision is about: "+
-			"read the operation again")
+		return NewProblem(CodeNotSettleable, "another attempt, settlement or proposal has come since the fence that the decision is "+
+			"about: read the operation again")
 	case errors.Is(err, store.ErrNotSettleable):
 		return NewProblem(CodeNotSettleable, "only an unknown operation can be settled, once, after its lease and deadline "+
 			"have passed")

@@ -133,7 +133,9 @@ type Life struct {
 	Record  Record                   // from [Operator.Life], its Answer has only Status and Partial
 	Steps   []store.StepRecord       // in the order in which they were started; only Resume operations have steps
 	History []store.SettlementRecord // oldest first, including those of earlier lives of the key
-	Notes   []store.Note             // likewise
+	Notes   []store.Note             // likewise, with what was proposed and withdrawn
+	// Proposal is a settlement that is proposed and open, nil if there is none. Its answer is for those who may carry it out.
+	Proposal *Proposal
 	// Size is the length of the answer in bytes, and Media its Content-Type.
 	Size  int
 	Media string
@@ -184,6 +186,9 @@ func (o *Operator) life(ctx context.Context, id ID) (life Life, err error) {
 		var notes map[ID][]store.Note
 		notes, err = o.Notes(ctx, id)
 		life.Notes = notes[id]
+	}
+	if err == nil {
+		life.Proposal = openIn(life.Notes, life.Record)
 	}
 	if err != nil {
 		return Life{}, err

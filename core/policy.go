@@ -142,6 +142,11 @@ type Policy struct {
 	// UnwrittenEvent. Its rows may have gone elsewhere, into a transaction of middleware for instance, which the library does
 	// not see. New refuses it on a route of another recovery.
 	Unwritten Unwritten
+	// TwoToSettle: an operator only proposes what an unknown operation is settled as, and another principal (issuer, tenant,
+	// subject) carries it out, who sends the same fence and the digest of the same answer. Config.Reconcile is exempt: it
+	// is the app's own code, and settles alone. Give the route that settles roles that two people do not share with a login. It
+	// needs a [store.Proposals]. Default: one operator settles.
+	TwoToSettle bool
 	// Streaming lets a Park or Resume handler flush its answer before it is recorded. If it does, a repeat gets 409
 	// response_not_replayable with status and Location. Where recording then fails, the answer is broken off. Where
 	// that cannot be done, over HTTP/1.0 and behind a writer that hides the server's, nothing is streamed. New refuses it
@@ -206,6 +211,7 @@ func (p Policy) withDefaults(own Policy) Policy {
 	p.MaxBody = cmp.Or(p.MaxBody, own.MaxBody, store.DefaultMaxBody)
 	p.MaxAnswer = cmp.Or(p.MaxAnswer, own.MaxAnswer, defaultMaxAnswer)
 	p.MaxOpen = cmp.Or(p.MaxOpen, own.MaxOpen)
+	p.TwoToSettle = p.TwoToSettle || own.TwoToSettle
 	p.KeyFormat = cmp.Or(p.KeyFormat, own.KeyFormat)
 	p.KeyAge = cmp.Or(p.KeyAge, own.KeyAge, store.DefaultKeyAge)
 	p.RefuseRekeyed = p.RefuseRekeyed || own.RefuseRekeyed
@@ -311,6 +317,9 @@ func (p Policy) check(method string, st Store) (errs []error) {
 	}
 	if p.MaxOpen < 0 {
 		bad("MaxOpen: %d is negative; 0 is no cap", p.MaxOpen)
+	}
+	if _, ok := st.(store.Proposals); p.TwoToSettle && !ok {
+		bad("TwoToSettle: needs a store that keeps proposals (store.Proposals), and %T does not; use gormstore, or leave it out", st)
 	}
 	p.checkRekey(st, bad)
 	p.checkShadow(st, bad)

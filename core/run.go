@@ -281,7 +281,7 @@ func (m *Module) ask(ctx context.Context, rec Record) error {
 		}
 		about := *decision
 		about.Fence = cmp.Or(about.Fence, rec.Fence) // the key may have had another attempt since
-		settled, err := m.Settle(ctx, rec.ID, about)
+		settled, err := m.settle(ctx, rec.ID, about, m.service, true)
 		if err == nil {
 			m.observe(ctx, Event{Kind: EventReconciled, Operation: rec.ID, Method: rec.Method, Route: rec.Route,
 				Recovery: rec.Recovery, Fence: settled.Fence, Status: settled.Answer.Status})

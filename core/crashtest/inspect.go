@@ -67,6 +67,24 @@ func (s *gated) Notes(ctx context.Context, ids []store.ID) (map[store.ID][]store
 	return call(s.gates, background, func() (map[store.ID][]store.Note, error) { return s.under.Notes(ctx, ids) })
 }
 
+// Propose implements [store.Proposals].
+func (s *gated) Propose(ctx context.Context, n store.Note, w store.Window) error {
+	under, err := as[store.Proposals](s)
+	if err != nil {
+		return err
+	}
+	return s.gates.do("Propose", func() error { return under.Propose(ctx, n, w) })
+}
+
+// Withdraw implements [store.Proposals].
+func (s *gated) Withdraw(ctx context.Context, token [16]byte, n store.Note) error {
+	under, err := as[store.Proposals](s)
+	if err != nil {
+		return err
+	}
+	return s.gates.do("Withdraw", func() error { return under.Withdraw(ctx, token, n) })
+}
+
 // Refer implements [store.Operations].
 func (s *gated) Refer(ctx context.Context, id store.ID, realm store.Realm, ref store.Ref) error {
 	return s.gates.do("Refer", func() error { return s.under.Refer(ctx, id, realm, ref) })

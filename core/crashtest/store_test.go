@@ -19,7 +19,7 @@ func TestGatesAreTransparent(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Subject {
 		var clock storetest.Clock
 		return storetest.Subject{Store: g.Store(memstore.New(memstore.WithClock(clock.Now))), Advance: clock.Advance}
-	}, storetest.Features{Attempts: true, Watch: true, Settings: true})
+	}, storetest.Features{Attempts: true, Watch: true, Settings: true, Proposed: true})
 }
 
 // TestDeadStoresDoNotReturn shows what a crash is in this process: the call before it has worked, but its caller never

@@ -32,7 +32,7 @@ type Store struct {
 	keyTimes  keyTimes
 }
 
-var _ store.Store = (*Store)(nil)
+var _ store.Proposals = (*Store)(nil)
 
 // Option changes a default of [New].
 type Option func(*Store)

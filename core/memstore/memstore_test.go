@@ -17,9 +17,9 @@ func newSubject(*testing.T) storetest.Subject {
 }
 
 func TestStore(t *testing.T) {
-	storetest.Run(t, newSubject, storetest.Features{Attempts: true, Watch: true, Settings: true})
+	storetest.Run(t, newSubject, storetest.Features{Attempts: true, Watch: true, Settings: true, Proposed: true})
 }
 
 func TestStoreUnderStress(t *testing.T) {
-	storetest.Stress(t, newSubject, storetest.Features{Attempts: true, Watch: true, Settings: true})
+	storetest.Stress(t, newSubject, storetest.Features{Attempts: true, Watch: true, Settings: true, Proposed: true})
 }

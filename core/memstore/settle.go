@@ -30,13 +30,15 @@ func (s *Store) Settle(ctx context.Context, d store.Settlement) (store.Record, e
 		return store.Record{}, store.ErrNotFound
 	}
 	before := e.read(now)
-	switch {
-	case !d.Window.Has(now):
-		return store.Record{}, store.ErrClock
-	case before.State() != store.Unknown || !before.LeaseExpired() || now.Before(before.Deadline):
-		return store.Record{}, store.ErrNotSettleable
-	case before.Fence != d.Fence:
-		return store.Record{}, store.ErrStale
+	if err := settleable(before, d.Fence, d.Window); err != nil {
+		return store.Record{}, err
+	}
+	if d.Proposal != ([16]byte{}) {
+		p := s.proposal(d.ID, d.Proposal, d.Fence)
+		if p == nil || p.Who == d.Who {
+			return store.Record{}, store.ErrStale
+		}
+		p.Kind = store.CarriedOut
 	}
 	e.ended(before.EndsBefore())
 	e.Fence++
@@ -50,6 +52,19 @@ func (s *Store) Settle(ctx context.Context, d store.Settlement) (store.Record, e
 		Who: d.Who, Why: d.Why, Undone: d.Undone, At: now, Before: before, After: after,
 	})
 	return after, nil
+}
+
+// settleable says why a record cannot be settled.
+func settleable(r store.Record, fence int64, w store.Window) error {
+	switch {
+	case !w.Has(r.Now):
+		return store.ErrClock
+	case r.State() != store.Unknown || !r.LeaseExpired() || r.Now.Before(r.Deadline):
+		return store.ErrNotSettleable
+	case r.Fence != fence:
+		return store.ErrStale
+	}
+	return nil
 }
 
 // Intervene implements [store.Operations].

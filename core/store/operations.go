@@ -26,7 +26,7 @@ type Operations interface {
 	// Settle ends an unknown operation: with an answer it becomes Completed, without one Free. In the same step it
 	// compares and raises the fence, and adds a SettlementRecord to the history. If ctx has a transaction of this store, as
 	// in a Rollback attempt, the settlement commits with it. Errors, in this order: ErrNotFound; ErrClock if the clock is
-	// outside of s.Window; ErrNotSettleable; ErrStale if the fence differs.
+	// outside of s.Window; ErrNotSettleable; ErrStale if the fence differs, or s.Proposal cannot be carried out.
 	Settle(ctx context.Context, s Settlement) (Record, error)
 
 	// Count counts the oldest q.Limit operations that a Query selects, wherever a page begins. It returns one line for each
@@ -126,6 +126,10 @@ type Settlement struct {
 	Who    string      // who decided; kept
 	Why    string      // the reason; kept
 	Undone string      // what undid the finished steps of an operation that was not applied; kept
+
+	// Proposal is the token of the proposal that is carried out: see [Proposals]. In the same step it becomes CarriedOut. It has
+	// to be open, about Fence, and of another Who. Whatever fails, it stays as it was. The zero token: there is none.
+	Proposal [16]byte
 }
 
 // Intervention is what an operator does with a half-done operation: it is parked, or its pause ends.

@@ -39,6 +39,7 @@ type faulty struct {
 	referred                              method[store.Query, store.ReferredPage]
 	annotate                              method[store.Note, none]
 	notes                                 method[[]store.ID, map[store.ID][]store.Note]
+	propose, withdraw                     method[proposed, none]
 	imports                               method[[]store.Record, store.Imported]
 	mark                                  method[store.Marking, store.Imported]
 	adopt                                 method[store.Claim, none]
@@ -60,6 +61,11 @@ type (
 		store.Completion
 		lease time.Duration // of a renewal
 		ends  []byte
+	}
+	proposed struct {
+		store.Note
+		of     [16]byte // of a withdrawal
+		window store.Window
 	}
 	question struct {
 		id          store.ID
@@ -115,6 +121,8 @@ func newFaulty(s *reference) *faulty {
 	f.flow = func(ctx context.Context, q question) ([]store.Hour, error) { return s.Flow(ctx, q.within, q.limit) }
 	f.referred, f.notes = s.Referred, s.Notes
 	f.annotate = silent(s.Annotate)
+	f.propose = silent(func(ctx context.Context, p proposed) error { return s.Propose(ctx, p.Note, p.window) })
+	f.withdraw = silent(func(ctx context.Context, p proposed) error { return s.Withdraw(ctx, p.of, p.Note) })
 	f.refer = silent(func(ctx context.Context, q question) error { return s.Refer(ctx, q.id, q.realm, q.ref) })
 	f.erase = func(ctx context.Context, q question) (store.ErasedPage, error) {
 		return s.Erase(ctx, q.scope, q.after, q.limit)
@@ -252,6 +260,14 @@ func (f *faulty) References(ctx context.Context, ids []store.ID) (map[store.ID][
 
 func (f *faulty) Annotate(ctx context.Context, n store.Note) error {
 	return onlyErr(f.annotate(ctx, n))
+}
+
+func (f *faulty) Propose(ctx context.Context, n store.Note, w store.Window) error {
+	return onlyErr(f.propose(ctx, proposed{Note: n, window: w}))
+}
+
+func (f *faulty) Withdraw(ctx context.Context, token [16]byte, n store.Note) error {
+	return onlyErr(f.withdraw(ctx, proposed{Note: n, of: token}))
 }
 
 func (f *faulty) Notes(ctx context.Context, ids []store.ID) (map[store.ID][]store.Note, error) {

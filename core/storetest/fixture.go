@@ -43,6 +43,7 @@ type fixture struct {
 	rows      bool // they run the rows of handlers
 	unlocked  bool // see Features
 	watchers  []store.Sightings
+	proposals []store.Proposals
 	sights    int
 	run       string // in every key: a store that tests share may still be at work on a command of the test before
 	commands  int

@@ -41,7 +41,7 @@ var mutants = []struct {
 	},
 	{
 		everything, func(s *faulty) store.Operations { return s },
-		slices.Concat(stepMutants, sightMutants, eraseMutants, referenceMutants, noteMutants, txMutants, segmentMutants),
+		slices.Concat(stepMutants, sightMutants, eraseMutants, referenceMutants, noteMutants, proposalMutants, txMutants, segmentMutants),
 	},
 	{
 		storetest.Features{Settings: true},
@@ -1224,5 +1224,53 @@ var segmentMutants = []mutant{
 				*done = store.Imported{Added: len(records)}
 			}
 		})
+	}},
+}
+
+var proposalMutants = []mutant{
+	{"settles with the proposal", "Proposal/Open", func(s *faulty) {
+		s.propose.ends(func(p proposed, _ *none, _ *error) {
+			_, _ = s.reference.Store.Settle(context.Background(), store.Settlement{ID: p.ID, Fence: p.Fence, Who: p.Who, Why: p.Text})
+		})
+	}},
+	{"two proposals are open", "Proposal/Open Proposal/AtOnce", func(s *faulty) { s.propose.forgives(store.ErrStale) }},
+	{"proposes what is over", "Proposal/Refused", func(s *faulty) { s.propose.forgives(store.ErrNotSettleable) }},
+	{"proposes by a wrong clock", "Proposal/Refused", func(s *faulty) {
+		s.propose.asks(func(p *proposed) { p.window = store.Window{} })
+	}},
+	{"carries out one's own", "Proposal/CarriedOut", func(s *faulty) {
+		s.settle.asks(func(d *store.Settlement) {
+			if d.Proposal != ([16]byte{}) {
+				d.Who = "another"
+			}
+		})
+	}},
+	{"looks at no proposal", "Proposal/CarriedOut Proposal/Withdrawn Proposal/WithdrawnMeanwhile Tx/Proposal", func(s *faulty) {
+		s.settle.asks(func(d *store.Settlement) { d.Proposal = [16]byte{} })
+	}},
+	{"a refused settlement ends the proposal", "Proposal/CarriedOut Tx/ProposalKept", func(s *faulty) {
+		s.settle.ends(func(d store.Settlement, _ *store.Record, err *error) {
+			if *err != nil {
+				_ = s.reference.Store.Withdraw(context.Background(), d.Proposal, store.Note{ID: d.ID, Token: [16]byte{0xee}, Fence: d.Fence})
+			}
+		})
+	}},
+	{"takes back what was carried out", "Proposal/CarriedOut", func(s *faulty) { s.withdraw.forgives(store.ErrStale) }},
+	{"withdraws nothing", "Proposal/Withdrawn", func(s *faulty) {
+		s.withdraw = func(context.Context, proposed) (none, error) { return none{}, nil }
+	}},
+	{"keeps decisions too long", "Proposal/Retention Proposal/Erased", func(s *faulty) {
+		s.notes.answers(func(_ []store.ID, notes *map[store.ID][]store.Note) {
+			for _, of := range *notes {
+				for i := range of {
+					of[i].Decision = []byte("a name")
+				}
+			}
+		})
+	}},
+	{"proposes after a cancelled", "Proposal/Cancelled", func(s *faulty) { s.propose.regardless() }},
+	{"withdraws after a cancelled", "Proposal/Cancelled", func(s *faulty) { s.withdraw.regardless() }},
+	{"proposes past the transaction", "Tx/Proposal", func(s *faulty) {
+		s.propose = silent(func(ctx context.Context, p proposed) error { return s.reference.Store.Propose(ctx, p.Note, p.window) })
 	}},
 }

@@ -109,6 +109,9 @@ func (s *reference) Settle(ctx context.Context, d store.Settlement) (store.Recor
 	if err != nil {
 		return r, err
 	}
+	if !d.Window.Has(r.Now) {
+		return r, store.ErrClock
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tx.settle = append(tx.settle, d)
@@ -122,15 +125,27 @@ func (s *reference) Settle(ctx context.Context, d store.Settlement) (store.Recor
 	return r, nil
 }
 
-// Refer in a transaction is written with the commit.
+// Refer in a transaction is written with the commit, as what is proposed and withdrawn is.
 func (s *reference) Refer(ctx context.Context, id store.ID, realm store.Realm, ref store.Ref) error {
+	return s.later(ctx, func(ctx context.Context) error { return s.Store.Refer(ctx, id, realm, ref) })
+}
+
+func (s *reference) Propose(ctx context.Context, n store.Note, w store.Window) error {
+	return s.later(ctx, func(ctx context.Context) error { return s.Store.Propose(ctx, n, w) })
+}
+
+func (s *reference) Withdraw(ctx context.Context, token [16]byte, n store.Note) error {
+	return s.later(ctx, func(ctx context.Context) error { return s.Store.Withdraw(ctx, token, n) })
+}
+
+func (s *reference) later(ctx context.Context, write func(context.Context) error) error {
 	tx, _ := ctx.Value(txKey{}).(*referenceTx)
 	if tx == nil {
-		return s.Store.Refer(ctx, id, realm, ref)
+		return write(ctx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	tx.refs = append(tx.refs, func() error { return s.Store.Refer(context.WithoutCancel(ctx), id, realm, ref) })
+	tx.refs = append(tx.refs, func() error { return write(context.WithoutCancel(ctx)) })
 	return nil
 }
 

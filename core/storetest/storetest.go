@@ -49,6 +49,7 @@ type Features struct {
 	Shared   bool // several instances may work on the same data at once
 	Watch    bool // it is a store.Sightings
 	Settings bool // it is a store.Settings
+	Proposed bool // it is a store.Proposals
 
 	// Unlocked: no lock is shared by all who may run an attempt that has not committed. Others do not see it, two run beside
 	// each other, and one of them commits (M-6).
@@ -67,7 +68,7 @@ func Run(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
 		{settleChecks, true}, {listChecks, true}, {cancelChecks, true}, {windowChecks, true},
 		{txChecks, f.Rows}, {stepChecks, f.Attempts}, {segmentChecks, f.Attempts}, {sightingChecks, f.Watch},
 		{countChecks, true}, {openChecks, true}, {inspectChecks, true}, {referenceChecks, true}, {importChecks, true},
-		{noteChecks, true},
+		{noteChecks, true}, {proposalChecks, f.Proposed}, {txProposalChecks, f.Proposed && f.Rows},
 		{markChecks, true},
 		{eraseChecks, true},
 		{scopingChecks, f.Settings}, {keyTimeChecks, f.Settings},
@@ -111,6 +112,7 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 	}
 	s.watchers = abilities[store.Sightings](t, s, "Watch", f.Watch)
 	abilities[store.Settings](t, s, "Settings", f.Settings)
+	s.proposals = abilities[store.Proposals](t, s, "Proposed", f.Proposed)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	s.ctx = ctx

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var everything = storetest.Features{Attempts: true, Rows: true, Shared: true, Watch: true, Settings: true}
+var everything = storetest.Features{Attempts: true, Rows: true, Shared: true, Watch: true, Settings: true, Proposed: true}
 
 func TestRun(t *testing.T) { storetest.Run(t, newReference, everything) }
 
