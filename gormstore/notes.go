@@ -1,8 +1,10 @@
 package gormstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -12,20 +14,67 @@ import (
 
 // Annotate implements [store.Operations].
 func (s *Store) Annotate(ctx context.Context, n store.Note) error {
-	return s.db.Write(ctx, func(q txn.Querier) error {
-		added, err := s.db.Exec(ctx, q, annotate, n.ID[:], n.Token[:], n.Who, n.Text)
-		if err != nil || added == 1 {
-			return err
-		}
-		there, err := s.notes(ctx, q, []store.ID{n.ID})
-		if err != nil || slices.ContainsFunc(there[n.ID], func(o store.Note) bool { return o.Token == n.Token }) {
-			return err
-		}
-		if _, err = s.find(ctx, q, n.ID); err == nil {
-			err = store.ErrNotSettleable
+	n.Kind, n.Fence, n.Decision = store.PlainNote, 0, nil
+	return s.db.Write(ctx, func(q txn.Querier) error { return s.annotate(ctx, q, n, store.Window{}) })
+}
+
+// Propose implements [store.Proposals].
+func (s *Store) Propose(ctx context.Context, n store.Note, w store.Window) error {
+	n.Kind = store.OpenProposal
+	return s.joined(ctx, func(q txn.Querier) error { return s.annotate(ctx, q, n, w) })
+}
+
+// Withdraw implements [store.Proposals].
+func (s *Store) Withdraw(ctx context.Context, token [16]byte, n store.Note) error {
+	n.Kind, n.Decision = store.WithdrawalNote, nil
+	return s.joined(ctx, func(q txn.Querier) error {
+		taken, err := s.endProposal(ctx, q, n.ID, token, n.Fence, store.Withdrawn, "", func() error {
+			return s.annotate(ctx, q, n, store.Window{})
+		})
+		if err == nil && !taken {
+			err = store.ErrStale
 		}
 		return err
 	})
+}
+
+// endProposal makes an open proposal that is not by this name one of another kind, and does the rest. Of all who do so at once,
+// one has taken it. If the rest fails, it is open again: the transaction may be that of an attempt, and commit.
+func (s *Store) endProposal(ctx context.Context, q txn.Querier, id store.ID, token [16]byte, fence int64, as store.NoteKind,
+	by string, rest func() error) (taken bool, err error) {
+	turn := func(from, to store.NoteKind, by string) (int64, error) {
+		return s.db.Exec(ctx, q, turnProposal, id[:], token[:], fence, int64(from), int64(to), by)
+	}
+	n, err := turn(store.OpenProposal, as, by)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	if err = rest(); err != nil {
+		_, again := turn(as, store.OpenProposal, "")
+		err = errors.Join(err, again)
+	}
+	return true, err
+}
+
+// annotate adds a note, unless it is there.
+func (s *Store) annotate(ctx context.Context, q txn.Querier, n store.Note, w store.Window) error {
+	added, err := s.db.Exec(ctx, q, annotate, n.ID[:], n.Token[:], n.Who, n.Text, int64(n.Kind), n.Fence, n.Decision,
+		int64(plain), txn.Micros(w.From), txn.Latest(w))
+	if err != nil || added == 1 {
+		return err
+	}
+	there, err := s.notes(ctx, q, []store.ID{n.ID})
+	if err != nil || slices.ContainsFunc(there[n.ID], func(o store.Note) bool { return o.Token == n.Token }) {
+		return err
+	}
+	rec, err := s.find(ctx, q, n.ID)
+	switch {
+	case err != nil || n.Kind == store.OpenProposal:
+		return cmp.Or(err, unsettled(rec, w))
+	case n.Kind == store.WithdrawalNote:
+		return store.ErrStale
+	}
+	return store.ErrNotSettleable
 }
 
 // Notes implements [store.Operations]. It reads by the primary key.
@@ -49,9 +98,13 @@ func (s *Store) notes(ctx context.Context, q txn.Querier, ids []store.ID) (map[s
 	err = s.db.Each(ctx, q, notesOf, func(scan func(...any) error) error {
 		var id, token []byte
 		var at int64
+		var encoding int16
 		var n store.Note
-		if err := scan(&id, &token, &at, &n.Who, &n.Text); err != nil {
+		if err := scan(&id, &token, &at, &n.Who, &n.Text, (*int16)(&n.Kind), &n.Fence, &n.Decision, &encoding); err != nil {
 			return err
+		}
+		if encoding != plain {
+			n.Decision = nil // a newer release has written it
 		}
 		n.ID, n.Token, n.At = store.ID(id), [16]byte(token), time.UnixMicro(at).UTC()
 		notes[n.ID] = append(notes[n.ID], n)

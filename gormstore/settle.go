@@ -2,6 +2,7 @@ package gormstore
 
 import (
 	"context"
+	"errors"
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
@@ -23,23 +24,30 @@ func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, 
 		if err != nil {
 			return err
 		}
-		n, err := s.db.Exec(ctx, q, settle, st.ID[:], st.Fence, int64(state), int64(c.Answer.Status), headers, c.Answer.Body,
-			c.Retention.Microseconds(), (c.Retention + c.Tombstone).Microseconds(), txn.Micros(st.Window.From), txn.Latest(st.Window),
-			before.EndsBefore())
-		if err != nil {
+		end := func() error {
+			n, err := s.db.Exec(ctx, q, settle, st.ID[:], st.Fence, int64(state), int64(c.Answer.Status), headers, c.Answer.Body,
+				c.Retention.Microseconds(), (c.Retention + c.Tombstone).Microseconds(), txn.Micros(st.Window.From), txn.Latest(st.Window),
+				before.EndsBefore())
+			if err == nil && n == 0 {
+				err = errUnchanged
+			}
+			return err
+		}
+		taken := true
+		if st.Proposal == ([16]byte{}) {
+			err = end()
+		} else {
+			taken, err = s.endProposal(ctx, q, st.ID, st.Proposal, st.Fence, store.CarriedOut, st.Who, end)
+		}
+		refused := errors.Is(err, errUnchanged) || err == nil && !taken
+		if err != nil && !refused {
 			return err
 		}
 		if settled, err = s.find(ctx, q, st.ID); err != nil {
 			return err
 		}
-		if n == 0 {
-			if !st.Window.Has(settled.Now) {
-				return store.ErrClock
-			}
-			if settled.State() == store.Unknown && settled.Fence != st.Fence {
-				return store.ErrStale
-			}
-			return store.ErrNotSettleable
+		if refused {
+			return unsettled(settled, st.Window)
 		}
 		_, err = s.db.Exec(ctx, q, appendSettlement, st.ID[:], st.Who, st.Why, before.Fence, int64(before.Stored),
 			settled.Fence, int64(settled.Stored), int64(settled.Answer.Status), st.Undone)
@@ -49,6 +57,21 @@ func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, 
 		return store.Record{}, err
 	}
 	return settled, nil
+}
+
+// errUnchanged: the statement that settles has changed nothing.
+var errUnchanged = errors.New("idem: gormstore: nothing was settled")
+
+// unsettled is why a record as it is now was not settled, or could not be proposed to be. If it could be, the decision was about
+// another fence, or a proposal was in the way, or gone.
+func unsettled(r store.Record, w store.Window) error {
+	switch {
+	case !w.Has(r.Now):
+		return store.ErrClock
+	case r.State() != store.Unknown || !r.LeaseExpired() || r.Now.Before(r.Deadline):
+		return store.ErrNotSettleable
+	}
+	return store.ErrStale
 }
 
 // joined runs work in the transaction of the attempt that ctx is of, or in one of its own.

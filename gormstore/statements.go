@@ -92,6 +92,7 @@ const (
 
 	annotate     txn.Statement = "annotate"
 	notesOf      txn.Statement = "notesOf"
+	turnProposal txn.Statement = "turnProposal"
 	blankNotes   txn.Statement = "blankNotes"
 	blankNotesOf txn.Statement = "blankNotesOf"
 

@@ -26,10 +26,10 @@ type Store struct {
 }
 
 var (
-	_ store.Attempts   = (*Store)(nil)
-	_ store.Operations = (*Store)(nil)
-	_ store.Settings   = (*Store)(nil)
-	_ store.Sightings  = (*Store)(nil)
+	_ store.Attempts  = (*Store)(nil)
+	_ store.Proposals = (*Store)(nil)
+	_ store.Settings  = (*Store)(nil)
+	_ store.Sightings = (*Store)(nil)
 )
 
 // New returns a store on db and installs the write guard there. It creates no tables ([Migrate] does) and starts no

@@ -20,7 +20,7 @@ func TestStore(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			newSubject := subjects(t, d)
-			features := storetest.Features{Attempts: true, Rows: true, Shared: d.shared, Watch: true, Settings: true}
+			features := storetest.Features{Attempts: true, Rows: true, Shared: d.shared, Watch: true, Settings: true, Proposed: true}
 			storetest.Run(t, newSubject, features)
 			t.Run("stress", func(t *testing.T) { storetest.Stress(t, newSubject, features) })
 		})

@@ -153,13 +153,20 @@ CREATE INDEX IF NOT EXISTS idempotency_reference_value ON idempotency_reference 
 
 -- What operators have written on open operations. Who and when stay, as in the history; the text goes with the answer.
 CREATE TABLE IF NOT EXISTS idempotency_note (
-    record_id  bytea  NOT NULL,
-    token      bytea  NOT NULL, -- of the form that was sent: sent twice, it is one note
-    written_at bigint NOT NULL,
-    written_by text   NOT NULL,
-    body       text   NOT NULL,
+    record_id  bytea    NOT NULL,
+    token      bytea    NOT NULL, -- of the form that was sent: sent twice, it is one note
+    written_at bigint   NOT NULL,
+    written_by text     NOT NULL,
+    body       text     NOT NULL,
+    kind       smallint NOT NULL DEFAULT 0, -- 0 note; of a proposal: 1 open, 2 carried out, 3 withdrawn; 4 who has withdrawn it
+    fence      bigint   NOT NULL DEFAULT 0, -- of the record that a proposal or a withdrawal is about
+    encoding   smallint NOT NULL DEFAULT 1, -- of the decision: 1 plain
+    decision   bytea,                       -- what a proposal says
     PRIMARY KEY (record_id, token)
 );
+
+-- One proposal is open about an attempt.
+CREATE UNIQUE INDEX IF NOT EXISTS idempotency_note_proposal ON idempotency_note (record_id, fence) WHERE kind = 1;
 
 -- Operators look at the last settlements.
 CREATE INDEX IF NOT EXISTS idempotency_settlement_lately ON idempotency_settlement (settled_at);

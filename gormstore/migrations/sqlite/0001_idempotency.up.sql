@@ -129,8 +129,14 @@ CREATE TABLE IF NOT EXISTS idempotency_note (
     written_at INTEGER NOT NULL,
     written_by TEXT    NOT NULL,
     body       TEXT    NOT NULL,
+    kind       INTEGER NOT NULL DEFAULT 0, -- 0 note; of a proposal: 1 open, 2 carried out, 3 withdrawn; 4 who has withdrawn it
+    fence      INTEGER NOT NULL DEFAULT 0, -- of the record that a proposal or a withdrawal is about
+    encoding   INTEGER NOT NULL DEFAULT 1, -- of the decision: 1 plain
+    decision   BLOB,                       -- what a proposal says
     PRIMARY KEY (record_id, token)
 );
+
+CREATE UNIQUE INDEX IF NOT EXISTS idempotency_note_proposal ON idempotency_note (record_id, fence) WHERE kind = 1;
 
 CREATE INDEX IF NOT EXISTS idempotency_settlement_lately ON idempotency_settlement (settled_at);
 

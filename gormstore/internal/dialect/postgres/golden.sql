@@ -6,9 +6,12 @@ WHERE r.id = $1 AND r.scope = $2 AND r.hash_version = 0 AND CASE WHEN pg_catalog
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
 
 -- name: annotate
-INSERT INTO public.idempotency_note (record_id, token, written_at, written_by, body)
-SELECT r.id, $2::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), $3::text, $4::text FROM public.idempotency_record r WHERE r.id = $1 AND r.state IN (1, 3)
-ON CONFLICT (record_id, token) DO NOTHING;
+INSERT INTO public.idempotency_note (record_id, token, written_at, written_by, body, kind, fence, decision, encoding)
+SELECT r.id, $2::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), $3::text, $4::text, $5::smallint, $6::bigint, $7::bytea, $8::smallint
+FROM public.idempotency_record r
+WHERE r.id = $1 AND r.state IN (1, 3) AND ($5::smallint = 0 OR r.fence = $6::bigint) AND ($5::smallint <> 1 OR (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)))
+	AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $9::bigint AND $10::bigint)
+ON CONFLICT DO NOTHING;
 
 -- name: appendSettlement
 INSERT INTO public.idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence, before_state,
@@ -58,10 +61,12 @@ SELECT pg_catalog.pg_backend_pid(), CAST(pg_catalog.date_part('epoch', pg_catalo
 			THEN pg_catalog.set_config('client_connection_check_interval', CAST($3::bigint AS text), true) END, CASE WHEN $4::bigint IS NOT NULL THEN CAST(pg_catalog.pg_advisory_xact_lock($4::bigint) AS text) END) IS NULL OR pg_catalog.current_setting('transaction_isolation') <> 'read committed';
 
 -- name: blankNotes
-UPDATE public.idempotency_note AS n SET body = '' WHERE n.record_id = $1 AND n.body <> '';
+UPDATE public.idempotency_note AS n SET body = '', decision = NULL
+WHERE n.record_id = $1 AND (n.body <> '' OR n.decision IS NOT NULL);
 
 -- name: blankNotesOf
-UPDATE public.idempotency_note AS n SET body = '' WHERE n.record_id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id))) AND n.body <> '';
+UPDATE public.idempotency_note AS n SET body = '', decision = NULL
+WHERE n.record_id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id))) AND (n.body <> '' OR n.decision IS NOT NULL);
 
 -- name: bury
 UPDATE public.idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false, due_at = r.purge_at
@@ -166,7 +171,8 @@ UPDATE public.idempotency_record AS r SET state = CASE WHEN r.state = 2 THEN 4 E
 WHERE r.id = $1 AND r.scope = $2 AND (r.state = 2
 	OR r.state = 5 AND (EXISTS (SELECT 1 FROM public.idempotency_step s WHERE s.record_id = $1)
 		OR EXISTS (SELECT 1 FROM public.idempotency_reference f WHERE f.record_id = $1)
-		OR EXISTS (SELECT 1 FROM public.idempotency_note n WHERE n.record_id = $1 AND n.body <> '')))
+		OR EXISTS (SELECT 1 FROM public.idempotency_note n WHERE n.record_id = $1
+			AND (n.body <> '' OR n.decision IS NOT NULL))))
 	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
 
@@ -490,8 +496,8 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 ;
 
 -- name: notesOf
-SELECT answer.* FROM (SELECT n.record_id, n.token, n.written_at, n.written_by, n.body FROM public.idempotency_note n
-WHERE n.record_id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id))) ORDER BY n.record_id, n.written_at, n.token) AS answer
+SELECT answer.* FROM (SELECT n.record_id, n.token, n.written_at, n.written_by, n.body, n.kind, n.fence, n.decision, n.encoding
+FROM public.idempotency_note n WHERE n.record_id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id))) ORDER BY n.record_id, n.written_at, n.token) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
 -- name: openSteps
@@ -771,6 +777,11 @@ SELECT answer.* FROM (SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint),
 	CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> '' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END, CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: turnProposal
+UPDATE public.idempotency_note AS n SET kind = $5::smallint
+WHERE n.record_id = $1 AND n.token = $2 AND n.fence = $3 AND n.kind = $4::smallint AND n.written_by <> $6::text AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
 
 -- name: waitLocks
 SELECT pg_catalog.pg_advisory_xact_lock(j.lock::bigint), CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'

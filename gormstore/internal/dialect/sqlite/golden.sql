@@ -5,9 +5,12 @@ UPDATE main.idempotency_record AS r SET scope = ?3, realm = ?4, method = ?5, rou
 WHERE r.id = ?1 AND r.scope = ?2 AND r.hash_version = 0 AND true;
 
 -- name: annotate
-INSERT INTO main.idempotency_note (record_id, token, written_at, written_by, body)
-SELECT r.id, ?2, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, ?3, ?4 FROM main.idempotency_record r WHERE r.id = ?1 AND r.state IN (1, 3)
-ON CONFLICT (record_id, token) DO NOTHING;
+INSERT INTO main.idempotency_note (record_id, token, written_at, written_by, body, kind, fence, decision, encoding)
+SELECT r.id, ?2, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, ?3, ?4, ?5, ?6, ?7, ?8
+FROM main.idempotency_record r
+WHERE r.id = ?1 AND r.state IN (1, 3) AND (?5 = 0 OR r.fence = ?6) AND (?5 <> 1 OR (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000))
+	AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND r.deadline_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?9 AND ?10)
+ON CONFLICT DO NOTHING;
 
 -- name: appendSettlement
 INSERT INTO main.idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence, before_state,
@@ -42,10 +45,12 @@ RETURNING intent, idempotency_key, hash_version, command_hash, begun_at, begun_b
 ;
 
 -- name: blankNotes
-UPDATE main.idempotency_note AS n SET body = '' WHERE n.record_id = ?1 AND n.body <> '';
+UPDATE main.idempotency_note AS n SET body = '', decision = NULL
+WHERE n.record_id = ?1 AND (n.body <> '' OR n.decision IS NOT NULL);
 
 -- name: blankNotesOf
-UPDATE main.idempotency_note AS n SET body = '' WHERE n.record_id IN (SELECT unhex(j.value) FROM json_each(?1) j) AND n.body <> '';
+UPDATE main.idempotency_note AS n SET body = '', decision = NULL
+WHERE n.record_id IN (SELECT unhex(j.value) FROM json_each(?1) j) AND (n.body <> '' OR n.decision IS NOT NULL);
 
 -- name: bury
 UPDATE main.idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false, due_at = r.purge_at
@@ -135,7 +140,8 @@ UPDATE main.idempotency_record AS r SET state = CASE WHEN r.state = 2 THEN 4 ELS
 WHERE r.id = ?1 AND r.scope = ?2 AND (r.state = 2
 	OR r.state = 5 AND (EXISTS (SELECT 1 FROM main.idempotency_step s WHERE s.record_id = ?1)
 		OR EXISTS (SELECT 1 FROM main.idempotency_reference f WHERE f.record_id = ?1)
-		OR EXISTS (SELECT 1 FROM main.idempotency_note n WHERE n.record_id = ?1 AND n.body <> '')))
+		OR EXISTS (SELECT 1 FROM main.idempotency_note n WHERE n.record_id = ?1
+			AND (n.body <> '' OR n.decision IS NOT NULL))))
 	AND true;
 
 -- name: find
@@ -390,8 +396,8 @@ ON CONFLICT (id) DO UPDATE SET hash_version = excluded.hash_version, command_has
 WHERE s.purge_at <= excluded.seen_at;
 
 -- name: notesOf
-SELECT n.record_id, n.token, n.written_at, n.written_by, n.body FROM main.idempotency_note n
-WHERE n.record_id IN (SELECT unhex(j.value) FROM json_each(?1) j) ORDER BY n.record_id, n.written_at, n.token;
+SELECT n.record_id, n.token, n.written_at, n.written_by, n.body, n.kind, n.fence, n.decision, n.encoding
+FROM main.idempotency_note n WHERE n.record_id IN (SELECT unhex(j.value) FROM json_each(?1) j) ORDER BY n.record_id, n.written_at, n.token;
 
 -- name: openSteps
 SELECT o.id, coalesce(s.name, '')
@@ -626,6 +632,10 @@ WHERE r.id = ?1 AND r.fence = ?18 AND c.now >= ?12 AND (r.state = 5 OR c.now <= 
 
 -- name: tryLock
 SELECT true, NULL, true;
+
+-- name: turnProposal
+UPDATE main.idempotency_note AS n SET kind = ?5
+WHERE n.record_id = ?1 AND n.token = ?2 AND n.fence = ?3 AND n.kind = ?4 AND n.written_by <> ?6 AND true;
 
 -- name: waitLocks
 ;

@@ -190,7 +190,8 @@ UPDATE :"schema".idempotency_record AS r SET state = CASE WHEN r.state = 2 THEN 
 WHERE r.id = $1 AND r.scope = $2 AND (r.state = 2
 	OR r.state = 5 AND (EXISTS (SELECT 1 FROM :"schema".idempotency_step s WHERE s.record_id = $1)
 		OR EXISTS (SELECT 1 FROM :"schema".idempotency_reference f WHERE f.record_id = $1)
-		OR EXISTS (SELECT 1 FROM :"schema".idempotency_note n WHERE n.record_id = $1 AND n.body <> '')))
+		OR EXISTS (SELECT 1 FROM :"schema".idempotency_note n WHERE n.record_id = $1
+			AND (n.body <> '' OR n.decision IS NOT NULL))))
 	AND :durably;
 
 -- name: setting
