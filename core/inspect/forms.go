@@ -17,7 +17,7 @@ func readForm(sent url.Values) settlement {
 	}
 	return settlement{Key: get("key"), Fence: get("fence"), Who: get("who"), Outcome: get("outcome"), Sent: get("sent"),
 		Why: text("why"), Undone: text("undone"), Status: text("status"), Headers: text("headers"), Body: text("body"),
-		Confirm: text("confirm"), Before: text("before"), IDs: text("ids"),
+		Confirm: text("confirm"), Act: get("act"), Digest: get("digest"), Before: text("before"), IDs: text("ids"),
 		Owner: ownerOf(sent)}
 }
 

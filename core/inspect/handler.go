@@ -55,6 +55,8 @@ func newHandler(cfg Config, routes commands) http.Handler {
 	page("POST operations/{id}/note", (*visit).note)
 	page("GET operations/{id}/settle", (*visit).settleForm)
 	page("POST operations/{id}/settle", (*visit).settleIt)
+	page("GET operations/{id}/proposal", (*visit).proposalForm)
+	page("POST operations/{id}/proposal", (*visit).endProposal)
 	page("GET operations/{id}/push", (*visit).pushForm)
 	page("POST operations/{id}/push", (*visit).push)
 	page("GET history", (*visit).settledList)

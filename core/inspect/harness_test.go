@@ -74,6 +74,7 @@ func newScopedDesk(t *testing.T, scoping core.Scoping, change ...func(*inspect.C
 		Routes: core.Routes{
 			"POST /v1/payouts":       {Recovery: core.Park, Roles: []string{"customer"}},
 			"POST /v1/refunds":       {Recovery: core.Resume, Roles: []string{"customer"}},
+			"POST /v1/wires":         {Recovery: core.Park, Roles: []string{"customer"}, TwoToSettle: true},
 			retryRoute:               {Recovery: core.Park, Roles: []string{"operator", "supervisor"}},
 			giveUpRoute:              {Recovery: core.Park, Roles: []string{"operator", "supervisor"}},
 			settleRoute:              {Recovery: core.Park, Roles: []string{"operator", "supervisor"}},

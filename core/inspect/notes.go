@@ -34,11 +34,19 @@ func (v *visit) notesOn(ids []store.ID) map[store.ID][]store.Note {
 // noteMoments are the notes as moments in the life of an operation.
 func noteMoments(rec store.Record, notes []store.Note) (moments []moment) {
 	for _, n := range notes {
-		m := moment{At: n.At, Title: "A note", Quotes: []quote{{"Who", n.Who}}}
+		m, name := moment{At: n.At, Title: "A note", Quotes: []quote{{"Who", n.Who}}}, "Note"
+		switch n.Kind {
+		case store.PlainNote:
+		case store.WithdrawalNote:
+			m.Title, m.Class, name = "The proposal was withdrawn", "off", "Why"
+		default:
+			m.Title, m.Class, name = "A settlement was proposed", "done", "Why"
+			m.Lines = []string{becameOf(rec, n)}
+		}
 		if n.Text == "" || rec.State() == store.Expired { // also where no sweep came by yet
-			m.Lines = []string{"Its text is no longer kept."}
+			m.Lines = append(m.Lines, "Its text is no longer kept.")
 		} else {
-			m.Quotes = append(m.Quotes, quote{"Note", n.Text})
+			m.Quotes = append(m.Quotes, quote{name, n.Text})
 		}
 		moments = append(moments, m)
 	}

@@ -28,6 +28,7 @@ type operationPage struct {
 	Revealed   bool        // the answer and the results of the steps are shown
 	HasResults bool        // there is something to reveal
 	Settleable bool        // by its state, and now
+	Proposed   bool        // a settlement is proposed, and open
 	From       time.Time   // when it can be settled; zero where it cannot
 	Trace      string      // the id of its trace, "" without one
 	Calls      *callKeys   // nil: its recovery undoes rows, and calls nobody
@@ -79,7 +80,7 @@ func (v *visit) showOperation(read func(*core.Operator, context.Context, store.I
 		slices.ContainsFunc(life.Steps, func(s store.StepRecord) bool { return s.Finished })
 	if rec.State() == store.Unknown {
 		page.From = settleableFrom(rec)
-		page.Settleable = !rec.Now.Before(page.From)
+		page.Settleable, page.Proposed = !rec.Now.Before(page.From), life.Proposal != nil
 	}
 	if len(rec.Traceparent) >= 35 {
 		page.Trace = rec.Traceparent[3:35]
@@ -116,13 +117,18 @@ func viewOf(life core.Life) *answerView {
 	if a.Gone {
 		return a // also where no sweep came by yet
 	}
-	for name, values := range rec.Answer.Header {
+	return readable(a, rec.Answer)
+}
+
+// readable fills in headers and body of an answer, as people can read them.
+func readable(a *answerView, from store.Answer) *answerView {
+	for name, values := range from.Header {
 		for _, value := range values {
 			a.Header = append(a.Header, quote{name, value})
 		}
 	}
 	slices.SortFunc(a.Header, func(x, y quote) int { return cmp.Compare(x.Name, y.Name) })
-	body := rec.Answer.Body
+	body := from.Body
 	if a.Cut = len(body) > shownBody; a.Cut {
 		body = wholeCharacters(body[:shownBody])
 	}

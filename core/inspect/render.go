@@ -19,7 +19,7 @@ import (
 var pageFiles embed.FS
 
 // pages are the templates by name. Each has the layout around it. html/template escapes whatever is put in.
-var pages = parsePages("overview", "operations", "operation", "settled", "find", "settle", "push", "restore", "erase",
+var pages = parsePages("overview", "operations", "operation", "settled", "find", "settle", "proposal", "push", "restore", "erase",
 	"failure")
 
 func parsePages(names ...string) map[string]*template.Template {
@@ -93,7 +93,7 @@ func (f failure) Sent() (sent []quote) {
 
 // Hidden are the others.
 func (f failure) Hidden() []string {
-	hidden := []string{"key", "sent", "fence", "who", "outcome"}
+	hidden := []string{"key", "sent", "fence", "who", "outcome", "act", "digest"}
 	return slices.DeleteFunc(hidden, func(name string) bool { return !f.Form.Has(name) })
 }
 

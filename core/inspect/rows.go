@@ -3,6 +3,7 @@ package inspect
 import (
 	"encoding/hex"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/auth19/idem/core/store"
@@ -22,6 +23,7 @@ type row struct {
 	From          time.Time   // when it can be settled; zero: it cannot
 	GoesOn        string      // of a half-done one
 	Note          *store.Note // the last one
+	Proposed      bool        // a settlement is proposed, and open
 }
 
 // references returns the references of operations. Where the store does not answer for them, a list is shown without them.
@@ -52,6 +54,7 @@ func (v *visit) rowsOf(records []store.Record) (rows []row) {
 		if rec.State() == store.Unknown {
 			r.From = settleableFrom(rec)
 			r.Settleable = !rec.Now.Before(r.From)
+			r.Proposed = slices.ContainsFunc(notes[rec.ID], func(n store.Note) bool { return isOpen(rec, n) })
 		}
 		rows = append(rows, r)
 	}

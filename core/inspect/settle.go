@@ -29,6 +29,7 @@ type settlePage struct {
 	Problem  string
 	Wrong    string // the field that is wrong
 	Unsure   bool   // nobody knows yet whether the settlement was recorded
+	Two      bool   // it can only be proposed
 }
 
 // settlement is what an operator has filled in.
@@ -43,6 +44,8 @@ type settlement struct {
 	Headers string // one on each line
 	Body    string
 	Confirm string
+	Act     string         // "propose": it is not settled
+	Digest  string         // of the proposal that was read
 	Before  string         // of keys that are refused
 	IDs     string         // that are marked
 	Owner   core.Principal // who is erased
@@ -57,6 +60,9 @@ func (v *visit) settleForm() error {
 	life, ok, err := v.settleable()
 	if !ok {
 		return err
+	}
+	if life.Proposal != nil {
+		return v.redirect("operations/" + life.Record.ID.String() + "/proposal")
 	}
 	form := settlement{Key: newKey(), Who: v.operator.Name(), Fence: strconv.FormatInt(life.Record.Fence, 10), Status: "201"}
 	return v.showSettle(http.StatusOK, life, form, "", "", false)
@@ -92,7 +98,7 @@ func (v *visit) settles() bool {
 func (v *visit) showSettle(status int, life core.Life, form settlement, wrong, problem string, unsure bool) error {
 	rec := life.Record
 	page := settlePage{Record: rec, Mark: markOf(rec), Confirm: confirmation(rec.ID), Form: form, Problem: problem,
-		Wrong: wrong, Unsure: unsure}
+		Wrong: wrong, Unsure: unsure, Two: v.Module.TakesTwo(rec)}
 	for _, s := range life.Steps {
 		if s.Finished {
 			page.Finished = append(page.Finished, s.Name)
@@ -117,6 +123,9 @@ func (v *visit) showSettle(status int, life core.Life, form settlement, wrong, p
 		v.operator.Failed(v.r.Context(), err) // the form is of use without it
 	}
 	title := "Settle " + short(rec.ID)
+	if page.Two {
+		title = "Propose to settle " + short(rec.ID)
+	}
 	if problem != "" {
 		title = "Not settled: " + title
 	}
@@ -185,7 +194,7 @@ func (v *visit) settleIt() error {
 	switch {
 	case err != nil:
 		return v.showSettle(http.StatusServiceUnavailable, life, form, "", "The settlement broke off.", true)
-	case out.status == http.StatusOK:
+	case out.status == http.StatusOK, out.status == http.StatusAccepted:
 		return v.redirect("operations/" + id.String())
 	}
 	now, err := v.operator.Life(v.r.Context(), id)
@@ -195,7 +204,7 @@ func (v *visit) settleIt() error {
 	life = now
 	// Any other refusal is certain to have recorded nothing, whatever its status.
 	unsure := out.header.Get(wire.HeaderResult) == wire.ResultUnknown || out.header.Get("Retry-After") != ""
-	if !edited && v.settled(life, form) {
+	if !edited && (v.settled(life, form) || v.proposed(life, form)) {
 		return v.redirect("operations/" + id.String()) // it was recorded after all
 	}
 	if !unsure {
@@ -210,7 +219,7 @@ func (v *visit) settleIt() error {
 
 // settled reports whether the history has what the form says: an earlier sending was recorded, and its answer was lost.
 func (v *visit) settled(life core.Life, form settlement) bool {
-	return slices.ContainsFunc(life.History, func(s store.SettlementRecord) bool {
+	return form.Act != "propose" && slices.ContainsFunc(life.History, func(s store.SettlementRecord) bool {
 		return strconv.FormatInt(s.BeforeFence, 10) == form.Fence && s.Who == v.operator.Name() && s.Why == form.Why &&
 			s.Undone == form.Undone && (s.AfterState == store.Completed) == (form.Outcome == "applied")
 	})
@@ -233,7 +242,7 @@ func (f settlement) command(id store.ID) (body []byte, wrong, problem string) {
 		return nil, "why", "Say why: what you have seen, and where. It is kept for good."
 	case applied && f.Undone != "":
 		return nil, "undone", "What was undone belongs to a command that was not applied. Leave it empty."
-	case !strings.EqualFold(strings.Join(strings.Fields(f.Confirm), " "), word+" "+confirmation(id)):
+	case !confirms(f.Confirm, word, id):
 		return nil, "confirm", "To confirm, type exactly: " + word + " " + confirmation(id)
 	}
 	if applied && f.Body == "" && (f.Status != "" && f.Status != "201" || f.Headers != "") {
@@ -243,6 +252,9 @@ func (f settlement) command(id store.ID) (body []byte, wrong, problem string) {
 	command := map[string]any{"outcome": f.Outcome, "reason": f.Why, "fence": fence}
 	if f.Undone != "" {
 		command["undone"] = f.Undone
+	}
+	if f.Act == "propose" {
+		command["propose"] = true
 	}
 	if applied && f.Body != "" {
 		status, err := strconv.Atoi(f.Status)
