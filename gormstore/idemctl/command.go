@@ -117,7 +117,7 @@ func (c *tool) root() *cobra.Command {
 	flags.StringVar(&c.tokenFile, "token-file", "", "instead of IDEMCTL_TOKEN_FILE")
 	flags.StringVar(&c.schema, "schema", "", "the schema of the tables on PostgreSQL, if the search path does not have it")
 	root.AddCommand(c.migrateCommand(), c.statusCommand(), c.listCommand(), c.findCommand(), c.showCommand(), c.deriveCommand(),
-		c.settleCommand(),
+		c.settleCommand(), c.withdrawCommand(),
 		c.pushCommand("retry", "try a half-done operation again now"),
 		c.pushCommand("give-up", "park a half-done operation, so that it can be settled"),
 		c.refuseCommand(), c.markCommand(), c.eraseCommand())

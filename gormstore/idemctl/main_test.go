@@ -148,6 +148,7 @@ func TestJSON(t *testing.T) {
 	for _, args := range [][]string{
 		{"list"}, {"show", id}, {"find"}, {"derive", id, "refund"}, append([]string{"mark"}, why...), append([]string{"erase"}, why...),
 		append([]string{"settle", id, "--fence", "3", "--outcome", "not_applied"}, why...),
+		append([]string{"withdraw", id, "--fence", "3", "--digest", "913d"}, why...),
 		append([]string{"retry", id, "--fence", "3"}, why...), append([]string{"give-up", id, "--fence", "3"}, why...),
 		append([]string{"refuse-keys", "--before", "2026-01-01T00:00:00Z"}, why...),
 	} {
@@ -157,6 +158,30 @@ func TestJSON(t *testing.T) {
 		}
 		require.True(t, json.Valid([]byte(s.requires(0, input, append(args, "-o", "json")...).out)), args)
 	}
+}
+
+// One proposes, and another one carries it out or withdraws it, all on the route that settles.
+//
+// CONTRACT X-7
+func TestProposals(t *testing.T) {
+	show := answer{status: 200, body: operation("unknown", `,"proposal":{"who":"olga","digest":"913d"}`)}
+	f, s := newFake(t, map[string]answer{"GET /v1/operations/" + id: show, "POST /v1/operations/" + id + "/settle": {status: 202, body: show.body}})
+	require.Contains(t, s.requires(0, "", "show", id).out, "913d")
+	common := []string{id, "--fence", "3", "--reason", "ticket 7", "-y"}
+	r := s.requires(0, "", append([]string{"settle", "--outcome", "applied", "--propose"}, common...)...)
+	require.Contains(t, r.log, "Propose to settle it as applied. Its repeats get a 201 that names the operation. Another operator has to carry it out.")
+	r = s.requires(0, "", append([]string{"settle", "--digest", "913d"}, common...)...)
+	require.Contains(t, r.log, "Carry the proposal 913d out. A settlement is final.")
+	r = s.requires(0, "", append([]string{"withdraw", "--digest", "913d"}, common...)...)
+	require.Contains(t, r.log, "Withdraw the proposal 913d. Nothing is settled.")
+	var posted []string
+	for _, sent := range f.sent {
+		if body, ok := strings.CutPrefix(sent, "POST /v1/operations/"+id+"/settle "); ok {
+			posted = append(posted, body)
+		}
+	}
+	require.Equal(t, []string{`{"fence":3,"reason":"ticket 7","outcome":"applied","propose":true}`,
+		`{"fence":3,"reason":"ticket 7","digest":"913d"}`, `{"fence":3,"reason":"ticket 7","digest":"913d","withdraw":true}`}, posted)
 }
 
 // The key of a call is the one that the handler sends.
@@ -216,6 +241,11 @@ func TestBadInput(t *testing.T) {
 		{"", settle("--fence", "1", "--reason", "r", "--outcome", "not_applied", "--answer-file", broken), "--answer-file:"},
 		{"", settle("--fence", "1", "--reason", "r", "--outcome", "applied", "--answer-file", broken), "--answer-file:"},
 		{"", settle("--fence", "1", "--reason", "r", "--outcome", "applied", "--answer-file", "none"), "--answer-file:"},
+		{"", settle("--fence", "1", "--reason", "r", "--outcome", "applied", "--digest", "d"), "--digest:"},
+		{"", settle("--fence", "1", "--reason", "r", "--propose", "--digest", "d"), "--digest:"},
+		{"", settle("--fence", "1", "--reason", "r", "--propose"), "--outcome:"},
+		{"", settle("--reason", "r", "--digest", "d"), "--fence:"},
+		{"", []string{"withdraw", id, "--fence", "1", "--reason", "r"}, "--digest:"},
 		{"", []string{"retry", id, "--fence", "1"}, "--reason:"},
 		{"", []string{"find"}, "the standard input is empty"},
 		{"{", []string{"find", "--by-key"}, "the standard input:"},

@@ -189,6 +189,10 @@ type decision struct {
 	Outcome string          `json:"outcome,omitempty"`
 	Answer  json.RawMessage `json:"answer,omitempty"`
 	Undone  string          `json:"undone,omitempty"`
+
+	Propose  bool   `json:"propose,omitempty"`
+	Digest   string `json:"digest,omitempty"`
+	Withdraw bool   `json:"withdraw,omitempty"`
 }
 
 func (c *tool) settleCommand() *cobra.Command {
@@ -200,13 +204,20 @@ func (c *tool) settleCommand() *cobra.Command {
 		Long: "Settle an unknown operation, for good. Ask the provider before: docs/operations.md says what it means.\n\n" +
 			"--outcome applied: the command took effect. Repeats get the answer of --answer-file, a JSON file: the body of a\n" +
 			`201, or {"status": 402, "headers": {"Location": "/x"}, "body": ...}. Without it they get a 201 that names the` + "\n" +
-			"operation.\n--outcome not_applied: the key is free, and a repeat runs the command again.",
+			"operation.\n--outcome not_applied: the key is free, and a repeat runs the command again.\n\n" +
+			"Where it takes two: --propose proposes it, and settles nothing. Another operator reads the proposal (idemctl\n" +
+			"show), and carries it out by --digest.",
 		Example: "  idemctl settle 9f2c... --fence 1 --outcome applied --answer-file answer.json --reason 'charge ch_1'\n" +
-			"  idemctl settle 9f2c... --fence 1 --outcome not_applied --reason 'cancelled by the provider, ticket 7' --yes",
+			"  idemctl settle 9f2c... --fence 1 --outcome not_applied --reason 'cancelled by the provider, ticket 7' --yes\n" +
+			"  idemctl settle 9f2c... --fence 1 --digest 913d... --reason 'I have seen charge ch_1, too'",
 	}, &d)
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		plan := "as not applied. Its key is free then, and a repeat runs the command again"
 		switch {
+		case d.Digest != "" && (d.Propose || d.Outcome != "" || answerFile != "" || d.Undone != ""):
+			return fail(misused, "--digest: outcome, answer and undone are those of the proposal")
+		case d.Digest != "":
+			return c.decide(cmd, args[0], "settle", "Carry the proposal "+d.Digest+" out. A settlement is final.", d)
 		case d.Outcome == "applied" && d.Undone != "":
 			return fail(misused, "--undone: it is for --outcome not_applied: it says what has undone finished steps")
 		case d.Outcome == "applied":
@@ -226,11 +237,33 @@ func (c *tool) settleCommand() *cobra.Command {
 			}
 			d.Answer, plan = text, fmt.Sprintf("as applied. Its repeats get the %d bytes of %s", len(text), answerFile)
 		}
+		if d.Propose {
+			return c.decide(cmd, args[0], "settle", "Propose to settle it "+plan+". Another operator has to carry it out.", d)
+		}
 		return c.decide(cmd, args[0], "settle", "Settle it "+plan+". A settlement is final.", d)
 	}
+	command.Flags().BoolVar(&d.Propose, "propose", false, "only propose it")
+	command.Flags().StringVar(&d.Digest, "digest", "", "carry out the proposal that has it, as show says, instead of --outcome")
 	command.Flags().StringVar(&d.Outcome, "outcome", "", "applied, or not_applied")
 	command.Flags().StringVar(&answerFile, "answer-file", "", "for applied: a JSON file with what repeats get")
 	command.Flags().StringVar(&d.Undone, "undone", "", "for not_applied: what has undone steps that have finished")
+	return command
+}
+
+func (c *tool) withdrawCommand() *cobra.Command {
+	d := decision{Withdraw: true}
+	command := c.decides(&cobra.Command{
+		Use:     "withdraw ID",
+		Short:   "Withdraw a proposed settlement: nothing is settled",
+		Example: "  idemctl withdraw 9f2c... --fence 1 --digest 913d... --reason 'it was another charge'",
+	}, &d)
+	command.RunE = func(cmd *cobra.Command, args []string) error {
+		if d.Digest == "" {
+			return fail(misused, "--digest: say which proposal; idemctl show %s has it", args[0])
+		}
+		return c.decide(cmd, args[0], "settle", "Withdraw the proposal "+d.Digest+". Nothing is settled.", d)
+	}
+	command.Flags().StringVar(&d.Digest, "digest", "", "the proposal, as show says")
 	return command
 }
 

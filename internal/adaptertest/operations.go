@@ -27,6 +27,7 @@ func operations(t *testing.T, a Adapter) {
 		"POST /v1/operations/marks":   {Recovery: core.Park, Roles: []string{"supervisor"}},
 		"POST /v1/operations/find":    {Exempt: "changes nothing", Roles: []string{"operator"}},
 		"POST /v1/pay":                {Recovery: core.Park},
+		"POST /v1/wire":               {Recovery: core.Park, TwoToSettle: true},
 		"POST /v1" + one + "/settle":  {Recovery: core.Park, Roles: []string{"operator"}},
 		"POST /v1/refund":             {Recovery: core.Resume},
 		"POST /v1" + one + "/retry":   {Recovery: core.Park, Roles: []string{"operator"}},
@@ -36,6 +37,7 @@ func operations(t *testing.T, a Adapter) {
 	app := a.New()
 	v1 := app.Group("/v1", a.JWTGuard(NewVerifier(t)), a.Idempotent(idem))
 	v1.Handle(http.MethodPost, "/pay", a.Handler(func(Context) error { runs.Add(1); return errors.New("after the charge") }))
+	v1.Handle(http.MethodPost, "/wire", a.Handler(func(Context) error { return errors.New("after the charge") }))
 	v1.Handle(http.MethodGet, "/operations", a.OperationsHandler(idem))
 	v1.Handle(http.MethodPost, "/operations/find", a.FindHandler(idem))
 	v1.Handle(http.MethodGet, "/operation", a.OwnOperationHandler(idem))
@@ -98,8 +100,10 @@ func operations(t *testing.T, a Adapter) {
 	require.JSONEq(t, `{"id":"pay-1"}`, again.Body)
 	require.EqualValues(t, 1, runs.Load())
 
+	twoToSettle(t, client, operator, &ahead)
+
 	require.Equal(t, "unknown", client.Do(Call{Path: "/v1/refund", Key: "refund-1"}).Result())
-	ahead.Store(int64(4 * time.Minute))
+	ahead.Store(int64(8 * time.Minute))
 	half := client.Do(Call{Method: http.MethodGet, Path: "/v1/operations?state=half_done", Token: operator})
 	var listed []struct{ ID string }
 	require.NoError(t, json.Unmarshal([]byte(half.Body), &listed))
@@ -125,6 +129,36 @@ func operations(t *testing.T, a Adapter) {
 	require.JSONEq(t, `{"marked":1,"left":0,"running":0}`, client.RequireReplay(mark).Body)
 	RequireProblem(t, http.StatusConflict, "outcome_unknown", client.Do(Call{Key: "lost-1"}))
 	require.EqualValues(t, 1, runs.Load())
+}
+
+// A settlement is proposed by one operator, and carried out by another one who sends its digest.
+func twoToSettle(t *testing.T, client *Client, operator string, ahead *atomic.Int64) {
+	require.Equal(t, "unknown", client.Do(Call{Path: "/v1/wire", Key: "wire-1"}).Result())
+	ahead.Store(int64(4 * time.Minute))
+	var of struct{ Operation string }
+	require.NoError(t, json.Unmarshal([]byte(client.Do(Call{Path: "/v1/wire", Key: "wire-1"}).Body), &of))
+	settle := func(token, key, body string) Call {
+		return Call{Path: "/v1/operations/" + of.Operation + "/settle", Token: token, Key: key, Body: body}
+	}
+	body := `{"outcome":"applied","answer":{"id":"w-1"},"reason":"seen at the provider","fence":1`
+	RequireProblem(t, http.StatusConflict, "not_settleable", client.Do(settle(operator, "two-1", body+`}`)))
+	RequireProblem(t, http.StatusForbidden, "forbidden", client.Do(settle("", "two-2", body+`,"propose":true}`)))
+	proposed := client.RequireReplay(settle(operator, "two-3", body+`,"propose":true}`))
+	require.Equal(t, http.StatusAccepted, proposed.Status)
+	var view struct{ Proposal struct{ Digest string } }
+	require.NoError(t, json.Unmarshal([]byte(proposed.Body), &view))
+	RequireProblem(t, http.StatusConflict, "outcome_unknown", client.Do(Call{Path: "/v1/wire", Key: "wire-1"}))
+	own := Call{Method: http.MethodGet, Path: "/v1/operations/" + of.Operation}
+	require.NotContains(t, client.Do(own).Body, "proposal")
+	second := `{"fence":1,"digest":"` + view.Proposal.Digest + `","reason":"I see it, too"`
+	RequireProblem(t, http.StatusConflict, "not_settleable", client.Do(settle(operator, "two-4", second+`}`)))
+	other := Sign(t, ClaimsOf("operator-2", "operator"))
+	require.Contains(t, client.Do(Call{Method: http.MethodGet, Path: own.Path, Token: other}).Body, view.Proposal.Digest)
+	require.Contains(t, client.RequireReplay(settle(other, "two-5", second+`,"withdraw":true}`)).Body, `"state":"unknown"`)
+	RequireProblem(t, http.StatusConflict, "not_settleable", client.Do(settle(other, "two-6", second+`}`)))
+	require.Equal(t, http.StatusAccepted, client.RequireReplay(settle(operator, "two-7", body+`,"propose":true}`)).Status)
+	require.Contains(t, client.RequireReplay(settle(other, "two-8", second+`}`)).Body, `"state":"completed"`)
+	require.JSONEq(t, `{"id":"w-1"}`, client.Do(Call{Path: "/v1/wire", Key: "wire-1"}).Body)
 }
 
 // An operator erases a customer's records: the answer is gone, and the key stays taken.
