@@ -24,9 +24,3 @@ func TestSizing(t *testing.T) {
 		require.Positive(t, s.above.sent.Load())
 	}
 }
-
-func TestWithinAFifth(t *testing.T) {
-	for measured, within := range map[float64]bool{80: true, 120: true, 79: false, 121: false} {
-		require.Equal(t, within, figure{100, measured}.withinAFifth(), measured)
-	}
-}
