@@ -30,6 +30,14 @@ var updateGolden = flag.Bool("update", false, "write the databases of "+goldenVe
 // goldenRefundKey is what the provider of half-1 knows the refund by.
 const goldenRefundKey = "d34b83fd81c8b01d3ea0fdb098edb1e81ab6e46118f589d9261a0610e1d3c8ad"
 
+// What was proposed of proposed-1, and by whom: the answer of rollback-2.
+var (
+	goldenOperator = core.Principal{Issuer: alice.Issuer, Subject: "olga"}
+	goldenProposed = core.Scoping{}.RecordID(core.Principal{Issuer: alice.Issuer, Subject: "customer-1"}, "proposed-1")
+)
+
+const goldenDigest = "b3ad5ab5b382fbfc4797cb3b33f52373fd560de04da58bc9522d3093ef94f1e2"
+
 // golden are the answers that the databases hold. They were recorded by the release, and are never changed here.
 var golden = []struct {
 	key      string
@@ -55,10 +63,10 @@ var golden = []struct {
 }
 
 // A database of every release is kept as SQL, for each dialect, and the code of today reads it: recorded answers are
-// replayed byte for byte, what is unknown stays unknown, finished steps are not run again, a message is processed once,
+// replayed byte for byte, what is unknown stays unknown, a proposal is carried out, finished steps are not run again, a message is processed once,
 // and an intent keeps its key. docs/contributors/releasing.md says when -update may write one.
 //
-// CONTRACT, T-2, Q-1, C-1
+// CONTRACT, T-2, Q-1, C-1
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for _, dialect := range []struct {
@@ -130,6 +138,14 @@ func writeGolden(t *testing.T, db *gorm.DB) {
 		w.WriteHeader(http.StatusInternalServerError)
 	})
 	require.Equal(t, "unknown", w.Header().Get("Idempotency-Result"))
+	w = examplePost(modules[core.Park], "proposed-1", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	require.Equal(t, "unknown", w.Header().Get("Idempotency-Result"))
+	advance(t, db, 2*time.Minute)
+	p := try(modules[core.Park].Propose(t.Context(), goldenProposed, core.Decision{By: goldenOperator, Why: "seen at the provider",
+		Fence: 1, Applied: true, Answer: new(golden[1].answer)})).ok(t)
+	require.Equal(t, goldenDigest, p.Digest)
 	w = examplePost(modules[core.Rollback], "free-1", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 	})
@@ -190,6 +206,12 @@ func readGolden(t *testing.T, db *gorm.DB, file string) {
 		require.Equal(t, http.StatusConflict, w.Code)
 		require.Contains(t, w.Body.String(), code)
 	}
+
+	second := goldenOperator
+	second.Subject = "otto"
+	settled := try(modules[core.Park].Settle(t.Context(), goldenProposed, core.Decision{By: second, Why: "I see it, too", Fence: 1,
+		Digest: goldenDigest})).ok(t)
+	require.Equal(t, golden[1].answer, settled.Answer)
 
 	ran := false
 	w := examplePost(modules[core.Rollback], "free-1", func(w http.ResponseWriter, _ *http.Request) { ran = true })
