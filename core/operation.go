@@ -263,8 +263,8 @@ func (m *Module) problemOf(err error) *Problem {
 	case errors.Is(err, errUnderWay):
 		return m.withRetry(NewProblem(CodeInFlight, "an attempt of this operation is under way and has not committed yet"))
 	case errors.Is(err, ErrStale):
-		return NewProblem(CodeNotSettleable, "another attempt, settlement or proposal has come since the fence that the decision is "+
-			"about: read the operation again")
+		return NewProblem(CodeNotSettleable, "another attempt, settlement or proposal has come since the fence that the decision "+
+			"is about: read the operation again")
 	case errors.Is(err, store.ErrNotSettleable):
 		return NewProblem(CodeNotSettleable, "only an unknown operation can be settled, once, after its lease and deadline "+
 			"have passed")

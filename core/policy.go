@@ -319,7 +319,8 @@ func (p Policy) check(method string, st Store) (errs []error) {
 		bad("MaxOpen: %d is negative; 0 is no cap", p.MaxOpen)
 	}
 	if _, ok := st.(store.Proposals); p.TwoToSettle && !ok {
-		bad("TwoToSettle: needs a store that keeps proposals (store.Proposals), and %T does not; use gormstore, or leave it out", st)
+		bad("TwoToSettle: needs a store that keeps proposals (store.Proposals), and %T does not; use gormstore, or leave it "+
+			"out", st)
 	}
 	p.checkRekey(st, bad)
 	p.checkShadow(st, bad)

@@ -37,15 +37,16 @@ func (e notSettleable) Error() string      { return "idem: not settleable: " + s
 func (notSettleable) Is(target error) bool { return target == store.ErrNotSettleable }
 
 const (
-	errHalfDone notSettleable = "the operation is half-done: let it be tried again (ServeRetry), or give it up (ServeGiveUp), and " +
-		"settle it then"
-	errTakesTwo notSettleable = "settlements of this route take two (TwoToSettle): propose it, and another operator carries it " +
-		"out, with the digest of the proposal"
+	errHalfDone notSettleable = "the operation is half-done: let it be tried again (ServeRetry), or give it up " +
+		"(ServeGiveUp), and settle it then"
+	errTakesTwo notSettleable = "settlements of this route take two (TwoToSettle): propose it, and another operator carries " +
+		"it out, with the digest of the proposal"
 	errNoProposal  notSettleable = "there is no open proposal about this attempt: read the operation again"
 	errOwnProposal notSettleable = "the same principal has proposed it: another one has to carry it out"
 	errOtherDigest notSettleable = "the digest is not that of the proposal: read the operation again, nothing was settled"
 	errProposed    notSettleable = "there is a proposal about this attempt already: carry it out, or withdraw it"
-	errUnread      notSettleable = "this instance cannot read the proposal: it can be withdrawn, or carried out where it can be read"
+	errUnread      notSettleable = "this instance cannot read the proposal: it can be withdrawn, or carried out where it " +
+		"can be read"
 	errNoProposals notSettleable = "this store keeps no proposals (store.Proposals)"
 )
 
@@ -57,9 +58,9 @@ func (m *Module) TakesTwo(rec Record) bool {
 	return policy.TwoToSettle || !known && slices.ContainsFunc(m.allRoutes(), func(r *route) bool { return r.TwoToSettle })
 }
 
-// Propose proposes a settlement, whatever Policy.TwoToSettle says. Nothing is settled until another principal carries it
-// out with [Module.Settle]; until then it can be withdrawn with [Module.Withdraw]. By and Fence of d are required. If ctx is
-// that of a Rollback attempt on the same store, it commits with the attempt.
+// Propose proposes a settlement, whatever Policy.TwoToSettle says. Nothing is settled until another principal carries
+// it out with [Module.Settle]; until then it can be withdrawn with [Module.Withdraw]. By and Fence of d are required. If ctx
+// is that of a Rollback attempt on the same store, it commits with the attempt.
 //
 // Errors: those of Settle; store.ErrNotSettleable also if there is an open proposal about this attempt.
 func (m *Module) Propose(ctx context.Context, id ID, d Decision) (Proposal, error) {

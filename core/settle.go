@@ -60,8 +60,8 @@ func (m *Module) Settle(ctx context.Context, id ID, d Decision) (Record, error) 
 // errUnderWay: an attempt that has not committed holds the key. Others cannot see its record yet.
 var errUnderWay = fmt.Errorf("%w: an attempt is under way that has not committed yet", store.ErrNotSettleable)
 
-// settle settles an operation whose realm begins with within. Any other operation is ErrNotFound. alone: the decision is that
-// of Config.Reconcile, which needs no second.
+// settle settles an operation whose realm begins with within. Any other operation is ErrNotFound. alone: the decision is
+// that of Config.Reconcile, which needs no second.
 func (m *Module) settle(ctx context.Context, id ID, d Decision, within []byte, alone bool) (Record, error) {
 	if d.Digest != "" {
 		if err := d.byPrincipal("Settle"); err != nil {
@@ -194,8 +194,8 @@ func (m *Module) decided(ctx context.Context, id ID, fence int64, within []byte)
 	return rec, nil
 }
 
-// mayBeUndone returns store.ErrStepsFinished for a decision that says not applied where steps have finished, and not what has
-// undone them.
+// mayBeUndone returns store.ErrStepsFinished for a decision that says not applied where steps have finished, and not what
+// has undone them.
 func (m *Module) mayBeUndone(ctx context.Context, rec Record, d Decision) error {
 	if d.Applied || strings.TrimSpace(d.Undone) != "" {
 		return nil
@@ -259,8 +259,8 @@ type settleRequest struct {
 // With "propose": true it is only proposed: 202 with the proposal's digest, and the fence is required. {"fence", "digest",
 // "reason"} carries out what another operator has proposed; with "withdraw": true it is withdrawn (see Policy.TwoToSettle).
 //
-// Refusals: 400 for any other body; 401; 403; 404; 409 not_settleable (see Settle); 409 in_flight if an attempt holds the key
-// that has not committed; 503 if the store does not answer, or the clocks are too far apart.
+// Refusals: 400 for any other body; 401; 403; 404; 409 not_settleable (see Settle); 409 in_flight if an attempt holds the
+// key that has not committed; 503 if the store does not answer, or the clocks are too far apart.
 func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	switch {
 	case !m.cfg.Scoping.admits(p):

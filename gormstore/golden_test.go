@@ -63,8 +63,8 @@ var golden = []struct {
 }
 
 // A database of every release is kept as SQL, for each dialect, and the code of today reads it: recorded answers are
-// replayed byte for byte, what is unknown stays unknown, a proposal is carried out, finished steps are not run again, a message is processed once,
-// and an intent keeps its key. docs/contributors/releasing.md says when -update may write one.
+// replayed byte for byte, what is unknown stays unknown, a proposal is carried out, finished steps are not run again, a
+// message is processed once, and an intent keeps its key. docs/contributors/releasing.md says when -update may write one.
 //
 // CONTRACT, T-2, Q-1, C-1
 func TestGolden(t *testing.T) {

@@ -38,8 +38,8 @@ func (s *Store) Withdraw(ctx context.Context, token [16]byte, n store.Note) erro
 	})
 }
 
-// endProposal makes an open proposal that is not by this name one of another kind, and does the rest. Of all who do so at once,
-// one has taken it. If the rest fails, it is open again: the transaction may be that of an attempt, and commit.
+// endProposal makes an open proposal that is not by this name one of another kind, and does the rest. Of all who do so at
+// once, one has taken it. If the rest fails, it is open again: the transaction may be that of an attempt, and commit.
 func (s *Store) endProposal(ctx context.Context, q txn.Querier, id store.ID, token [16]byte, fence int64, as store.NoteKind,
 	by string, rest func() error) (taken bool, err error) {
 	turn := func(from, to store.NoteKind, by string) (int64, error) {

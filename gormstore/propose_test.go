@@ -17,8 +17,8 @@ import (
 	"github.com/auth19/idem/gormstore"
 )
 
-// Guarded commands of many operators, each in its own transaction, carry one proposal out at once: one does, and its answer is
-// recorded with the settlement. The others are told, and their keys are free. Beside them one withdraws.
+// Guarded commands of many operators, each in its own transaction, carry one proposal out at once: one does, and its answer
+// is recorded with the settlement. The others are told, and their keys are free. Beside them one withdraws.
 //
 // CONTRACT
 func TestManyCarryAProposalOut(t *testing.T) {

@@ -26,8 +26,8 @@ func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, 
 		}
 		end := func() error {
 			n, err := s.db.Exec(ctx, q, settle, st.ID[:], st.Fence, int64(state), int64(c.Answer.Status), headers, c.Answer.Body,
-				c.Retention.Microseconds(), (c.Retention + c.Tombstone).Microseconds(), txn.Micros(st.Window.From), txn.Latest(st.Window),
-				before.EndsBefore())
+				c.Retention.Microseconds(), (c.Retention + c.Tombstone).Microseconds(), txn.Micros(st.Window.From),
+				txn.Latest(st.Window), before.EndsBefore())
 			if err == nil && n == 0 {
 				err = errUnchanged
 			}
@@ -62,8 +62,8 @@ func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, 
 // errUnchanged: the statement that settles has changed nothing.
 var errUnchanged = errors.New("idem: gormstore: nothing was settled")
 
-// unsettled is why a record as it is now was not settled, or could not be proposed to be. If it could be, the decision was about
-// another fence, or a proposal was in the way, or gone.
+// unsettled is why a record as it is now was not settled, or could not be proposed to be. If it could be, the decision was
+// about another fence, or a proposal was in the way, or gone.
 func unsettled(r store.Record, w store.Window) error {
 	switch {
 	case !w.Has(r.Now):

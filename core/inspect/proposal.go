@@ -107,7 +107,8 @@ func (v *visit) endProposal() error {
 	}
 	switch {
 	case v.anotherLogin(&form):
-		return again(http.StatusConflict, "", "Nothing was changed: the form was opened under another login. You are "+form.Who+" now.")
+		return again(http.StatusConflict, "", "Nothing was changed: the form was opened under another login. You are "+
+			form.Who+" now.")
 	case life.Proposal != nil && form.Digest != life.Proposal.Digest:
 		form.Key = newKey()
 		return again(http.StatusConflict, "", "Nothing was changed: this is another proposal than the one that you have seen.")

@@ -147,7 +147,8 @@ func TestAProposalThatIsWithdrawn(t *testing.T) {
 	require.Len(t, d.kinds(core.EventWithdrawn), 1)
 }
 
-// A session that ends keeps what was typed; who lacks the role, or is of another tenant, sees nothing; a lost answer is found.
+// A session that ends keeps what was typed; who lacks the role, or is of another tenant, sees nothing; a lost answer is
+// found.
 //
 // CONTRACT X-7, S-5, O-3
 func TestProposalsAndLogins(t *testing.T) {

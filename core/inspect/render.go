@@ -19,7 +19,8 @@ import (
 var pageFiles embed.FS
 
 // pages are the templates by name. Each has the layout around it. html/template escapes whatever is put in.
-var pages = parsePages("overview", "operations", "operation", "settled", "find", "settle", "proposal", "push", "restore", "erase",
+var pages = parsePages("overview", "operations", "operation", "settled", "find", "settle", "proposal", "push", "restore",
+	"erase",
 	"failure")
 
 func parsePages(names ...string) map[string]*template.Template {

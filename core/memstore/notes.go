@@ -23,7 +23,8 @@ func (s *Store) Propose(ctx context.Context, n store.Note, w store.Window) error
 	n.Kind = store.OpenProposal
 	return s.noted(ctx, n, func(e *entry) error {
 		err := settleable(e.read(s.now()), n.Fence, w)
-		if err == nil && slices.ContainsFunc(s.notes[n.ID], func(o store.Note) bool { return o.Kind == n.Kind && o.Fence == n.Fence }) {
+		same := func(o store.Note) bool { return o.Kind == n.Kind && o.Fence == n.Fence }
+		if err == nil && slices.ContainsFunc(s.notes[n.ID], same) {
 			err = store.ErrStale
 		}
 		return err

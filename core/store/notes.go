@@ -31,8 +31,8 @@ const (
 )
 
 // Proposals is a store whose settlements can be proposed by one and carried out by another: see Settlement.Proposal.
-// [Operations].Notes returns proposals and withdrawals, too. core.New takes a policy with TwoToSettle only with such a store.
-// If ctx has a transaction of this store, a method's change commits with it.
+// [Operations].Notes returns proposals and withdrawals, too. core.New takes a policy with TwoToSettle only with such a
+// store. If ctx has a transaction of this store, a method's change commits with it.
 type Proposals interface {
 	Operations
 
@@ -42,7 +42,7 @@ type Proposals interface {
 	Propose(ctx context.Context, n Note, w Window) error
 
 	// Withdraw makes the open proposal with this token Withdrawn, and adds n as a WithdrawalNote, in one step. ErrStale if the
-	// proposal is not open, is not about n.Fence, or if that is not the fence of an open operation any more. Of a withdrawal and
-	// a settlement at once, one gets an error.
+	// proposal is not open, is not about n.Fence, or if that is not the fence of an open operation any more. Of a withdrawal
+	// and a settlement at once, one gets an error.
 	Withdraw(ctx context.Context, token [16]byte, n Note) error
 }

@@ -127,8 +127,8 @@ type Settlement struct {
 	Why    string      // the reason; kept
 	Undone string      // what undid the finished steps of an operation that was not applied; kept
 
-	// Proposal is the token of the proposal that is carried out: see [Proposals]. In the same step it becomes CarriedOut. It has
-	// to be open, about Fence, and of another Who. Whatever fails, it stays as it was. The zero token: there is none.
+	// Proposal is the token of the proposal that is carried out: see [Proposals]. In the same step it becomes CarriedOut. It
+	// has to be open, about Fence, and of another Who. Whatever fails, it stays as it was. The zero token: there is none.
 	Proposal [16]byte
 }
 

@@ -41,7 +41,8 @@ var mutants = []struct {
 	},
 	{
 		everything, func(s *faulty) store.Operations { return s },
-		slices.Concat(stepMutants, sightMutants, eraseMutants, referenceMutants, noteMutants, proposalMutants, txMutants, segmentMutants),
+		slices.Concat(stepMutants, sightMutants, eraseMutants, referenceMutants, noteMutants, proposalMutants, txMutants,
+			segmentMutants),
 	},
 	{
 		storetest.Features{Settings: true},
@@ -1251,7 +1252,8 @@ var proposalMutants = []mutant{
 	{"a refused settlement ends the proposal", "Proposal/CarriedOut Tx/ProposalKept", func(s *faulty) {
 		s.settle.ends(func(d store.Settlement, _ *store.Record, err *error) {
 			if *err != nil {
-				_ = s.reference.Store.Withdraw(context.Background(), d.Proposal, store.Note{ID: d.ID, Token: [16]byte{0xee}, Fence: d.Fence})
+				n := store.Note{ID: d.ID, Token: [16]byte{0xee}, Fence: d.Fence}
+				_ = s.reference.Store.Withdraw(context.Background(), d.Proposal, n)
 			}
 		})
 	}},

@@ -135,7 +135,9 @@ func proposalCarriedOut(t *testing.T, s *fixture) {
 	own.Who = "olga"
 	late.Window = store.Window{To: lost.Now.Add(-time.Hour)}
 	for _, st := range s.instances {
-		for name, d := range map[string]store.Settlement{"its own": own, "unknown": second(lost, 7), "another operation's": second(lost, 2)} {
+		for name, d := range map[string]store.Settlement{
+			"its own": own, "unknown": second(lost, 7), "another's": second(lost, 2),
+		} {
 			_, err := st.Settle(s.ctx, d)
 			require.ErrorIs(t, err, store.ErrStale, name)
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/auth19/idem/core/wire"
 )
 
-// One operator proposes to settle a payout, and cannot carry it out. Another one reads it, first withdraws it, and carries the
-// next one out. On a telephone it fits, too.
+// One operator proposes to settle a payout, and cannot carry it out. Another one reads it, first withdraws it, and carries
+// the next one out. On a telephone it fits, too.
 //
 // CONTRACT X-7
 func TestInspectorTwoToSettle(t *testing.T) {

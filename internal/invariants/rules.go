@@ -94,7 +94,7 @@ var contract = []chapter{
 		{id: "X-4", says: "COMMIT is never cancelled; after an error the outcome is read back, never guessed."},
 		{id: "X-5", says: "Rollback is refused on a store that cannot run rows in the claim's transaction."},
 		{id: "X-6", says: "A write, or an unknown function, outside the attempt's transaction fails; Tx never falls back."},
-		{id: "X-7", says: "A settlement is guarded, compares the fence, is final, leaves a row of history; where a policy says so, two carry it out."},
+		{id: "X-7", says: "A settlement is guarded, compares the fence, is final, leaves a row of history, and may take two."},
 		{id: "X-8", says: "A handler does not end its attempt's transaction; what got through never frees the key."},
 		{id: "X-9", says: "What a handler leaves behind, it leaves to nobody: unread rows are closed, and who reads on in them " +
 			"gets an error and no recorded success; a connection on which a setting may stay is closed; no weaker commit."},
