@@ -28,6 +28,9 @@ func (s *Store) Propose(ctx context.Context, n store.Note, w store.Window) error
 func (s *Store) Withdraw(ctx context.Context, token [16]byte, n store.Note) error {
 	n.Kind, n.Decision = store.WithdrawalNote, nil
 	return s.joined(ctx, func(q txn.Querier) error {
+		if err := s.db.Durably(ctx, q); err != nil {
+			return err
+		}
 		taken, err := s.endProposal(ctx, q, n.ID, token, n.Fence, store.Withdrawn, "", func() error {
 			return s.annotate(ctx, q, n, store.Window{})
 		})
@@ -70,7 +73,7 @@ func (s *Store) annotate(ctx context.Context, q txn.Querier, n store.Note, w sto
 	rec, err := s.find(ctx, q, n.ID)
 	switch {
 	case err != nil || n.Kind == store.OpenProposal:
-		return cmp.Or(err, unsettled(rec, w))
+		return cmp.Or(err, unsettled(rec, n.Fence, w))
 	case n.Kind == store.WithdrawalNote:
 		return store.ErrStale
 	}

@@ -47,7 +47,7 @@ func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, 
 			return err
 		}
 		if refused {
-			return unsettled(settled, st.Window)
+			return unsettled(settled, st.Fence, st.Window)
 		}
 		_, err = s.db.Exec(ctx, q, appendSettlement, st.ID[:], st.Who, st.Why, before.Fence, int64(before.Stored),
 			settled.Fence, int64(settled.Stored), int64(settled.Answer.Status), st.Undone)
@@ -64,14 +64,14 @@ var errUnchanged = errors.New("idem: gormstore: nothing was settled")
 
 // unsettled is why a record as it is now was not settled, or could not be proposed to be. If it could be, the decision was
 // about another fence, or a proposal was in the way, or gone.
-func unsettled(r store.Record, w store.Window) error {
+func unsettled(r store.Record, fence int64, w store.Window) error {
 	switch {
 	case !w.Has(r.Now):
 		return store.ErrClock
-	case r.State() != store.Unknown || !r.LeaseExpired() || r.Now.Before(r.Deadline):
-		return store.ErrNotSettleable
+	case r.State() == store.Unknown && (r.Fence != fence || r.LeaseExpired() && !r.Now.Before(r.Deadline)):
+		return store.ErrStale
 	}
-	return store.ErrStale
+	return store.ErrNotSettleable
 }
 
 // joined runs work in the transaction of the attempt that ctx is of, or in one of its own.

@@ -780,8 +780,7 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 
 -- name: turnProposal
 UPDATE public.idempotency_note AS n SET kind = $5::smallint
-WHERE n.record_id = $1 AND n.token = $2 AND n.fence = $3 AND n.kind = $4::smallint AND n.written_by <> $6::text AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
+WHERE n.record_id = $1 AND n.token = $2 AND n.fence = $3 AND n.kind = $4::smallint AND n.written_by <> $6::text;
 
 -- name: waitLocks
 SELECT pg_catalog.pg_advisory_xact_lock(j.lock::bigint), CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'

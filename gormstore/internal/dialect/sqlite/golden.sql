@@ -635,7 +635,7 @@ SELECT true, NULL, true;
 
 -- name: turnProposal
 UPDATE main.idempotency_note AS n SET kind = ?5
-WHERE n.record_id = ?1 AND n.token = ?2 AND n.fence = ?3 AND n.kind = ?4 AND n.written_by <> ?6 AND true;
+WHERE n.record_id = ?1 AND n.token = ?2 AND n.fence = ?3 AND n.kind = ?4 AND n.written_by <> ?6;
 
 -- name: waitLocks
 ;

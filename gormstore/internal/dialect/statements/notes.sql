@@ -15,7 +15,7 @@ ON CONFLICT DO NOTHING;
 -- Judges who ends a proposal: of all who change its row at once, one does. $2 its token, $3 its fence, $4 the kind that it has,
 -- $5 the one that it gets, $6 a name that it must not be of.
 UPDATE :"schema".idempotency_note AS n SET kind = $5::smallint
-WHERE n.record_id = $1 AND n.token = $2 AND n.fence = $3 AND n.kind = $4::smallint AND n.written_by <> $6::text AND :durably;
+WHERE n.record_id = $1 AND n.token = $2 AND n.fence = $3 AND n.kind = $4::smallint AND n.written_by <> $6::text;
 
 -- name: notesOf
 -- $1 is a JSON array of ids in hexadecimal digits.
