@@ -95,6 +95,9 @@ func (s *Store) beginInPlace(ctx context.Context, c store.Claim) (a *attempt, cl
 	var open *sql.Conn
 	defer func() {
 		s.db.NoteEnd(ctx, err)
+		if a == nil {
+			s.seen.noteFound(c.ID, claimed.Record)
+		}
 		switch {
 		case a != nil:
 		case open != nil: // the answer does not wait for it
@@ -106,7 +109,7 @@ func (s *Store) beginInPlace(ctx context.Context, c store.Claim) (a *attempt, cl
 			s.db.LeaveAttempt()
 		}
 	}()
-	if s.seen.before(c.ID) { // a repeat needs no transaction
+	if seen, _ := s.seen.before(c.ID); seen { // a repeat needs no transaction
 		if claimed, err = s.lookFirst(ctx, c); err != nil || txn.IsThere(claimed) {
 			return nil, claimed, err
 		}

@@ -63,8 +63,9 @@ func (s *Store) claimInPlace(ctx context.Context, c store.Claim) (claimed store.
 	defer func() {
 		s.db.NoteEnd(ctx, err)
 		s.db.LeaveClaim()
+		s.seen.noteFound(c.ID, claimed.Record)
 	}()
-	seen := s.seen.before(c.ID)
+	seen, _ := s.seen.before(c.ID)
 	for range 2 { // the first claim may get the lock of a record that was committed after its snapshot
 		err = s.db.Write(ctx, func(q txn.Querier) error {
 			claimed, err = s.claimAlone(ctx, q, c, seen)

@@ -15,24 +15,50 @@ import (
 // A claim may look at the record first. A look never decides that a command runs. It returns a record that no claim could
 // take over, as the claim's own statement would, or it returns nothing.
 
-// seen has the keys that this process has claimed lately, or tried to claim. It only decides which statement is sent
-// first. For a key that it has, that is a plain SELECT (lookAnswer, or lookFirst), otherwise an INSERT (insertRecord), or
-// the begin of a transaction. A wrong guess costs one more statement.
+// seen has the keys whose records this process has lately written or found. It only decides which statement is sent first.
+// For a key that it has, that is a plain SELECT: lookAnswer for one with an answer, which is the lowest bit of its mark, else
+// lookFirst. For others it is an INSERT (insertRecord), or the begin of a transaction. A wrong guess costs one more statement.
 type seen [1 << 16]atomic.Uint32
 
-// before reports whether the key of a record was seen before, and remembers it. A later key may replace an earlier one,
-// which is then forgotten.
-func (s *seen) before(id store.ID) bool {
+const hasAnswer = 1
+
+// of is the place of a key and its mark: one half of the hash gives the place, the other half is compared. A later key may
+// replace an earlier one, which is then forgotten.
+func (s *seen) of(id store.ID) (place *atomic.Uint32, mark uint32) {
 	hash := binary.BigEndian.Uint64(id.Hash())
-	mark := uint32(hash >> 32) // one half of the hash is compared, the other half gives the place
-	return s[hash%uint64(len(s))].Swap(mark) == mark
+	return &s[hash%uint64(len(s))], uint32(hash>>32) &^ hasAnswer
+}
+
+// before reports whether a key has a record, and whether with an answer.
+func (s *seen) before(id store.ID) (there, answered bool) {
+	place, mark := s.of(id)
+	was := place.Load()
+	return was&^hasAnswer == mark, was == mark|hasAnswer
+}
+
+func (s *seen) note(id store.ID, answered bool) {
+	place, mark := s.of(id)
+	if answered {
+		mark |= hasAnswer
+	}
+	place.Store(mark)
+}
+
+// noteFound notes the record that a claim has met or made.
+func (s *seen) noteFound(id store.ID, found store.Record) {
+	if found.Stored != 0 {
+		s.note(id, found.State() == store.Completed)
+	}
 }
 
 // lookFirst returns the existing record that a claim would meet on PostgreSQL. It returns nothing if the claim has to be
 // tried: there is no record, or the record can be taken over, or the server is read-only.
 func (s *Store) lookFirst(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	if c.Lean {
-		return s.lookAnswer(ctx, c.ID)
+	if _, answered := s.seen.before(c.ID); answered && c.Lean {
+		if claimed, err := s.lookAnswer(ctx, c.ID); err != nil || txn.IsThere(claimed) {
+			return claimed, err
+		}
+		s.seen.note(c.ID, false)
 	}
 	id := c.ID // c.ID[:] would move all of c to the heap
 	var now pgtype.Int8

@@ -94,7 +94,10 @@ func (s *Store) complete(ctx context.Context, t store.Ticket, c store.Completion
 		return r.Ticket == t && (r.Stored == store.Completed || r.Stored == store.Expired)
 	}
 	send := func(ctx context.Context) error { return s.owned(ctx, t, done, complete, args...) }
-	return s.answers.Run(ctx, t, s.db.StallOf(0, t.ID), send)
+	if err = s.answers.Run(ctx, t, s.db.StallOf(0, t.ID), send); err == nil {
+		s.seen.note(t.ID, true)
+	}
+	return err
 }
 
 // keepOut keeps out a message of t that may still be under way: see the statement.

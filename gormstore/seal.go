@@ -156,7 +156,9 @@ func (a *attempt) Seal(ctx context.Context, seal store.Seal) (now time.Time, err
 	if e.isFirst() {
 		a.noteFirst(err)
 	}
-	err = a.unlessTaken(ctx, t, e, err)
+	if err = a.unlessTaken(ctx, t, e, err); err == nil {
+		a.store.seen.note(a.claim.ID, seal.Answer != nil)
+	}
 	return e.at(err), err
 }
 

@@ -1,6 +1,7 @@
 package gormstore_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -99,6 +100,67 @@ func TestStatements(t *testing.T) {
 			require.NoError(t, tx.Rollback())
 			requireStatements(t, read(), slices.Concat(opened, []string{"SAVEPOINT", `INSERT INTO "effects"`, asBegun, "ROLLBACK"})...)
 		})
+	})
+}
+
+// A repeat that is refused costs what a replay costs: the record says why. Beside an attempt that has written nothing yet
+// its lock says so.
+//
+// CONTRACT M-2, M-4, M-5
+func TestStatementsOfRefusals(t *testing.T) {
+	bothWays(t, func(t *testing.T, way way) {
+		url := migratedURL(t)
+		read := pgtest.Statements(t, url)
+		db := way.of(t, openPostgres(t, url, 4))
+		st := newStore(t, db)
+		refuse := func(c store.Claim, want store.State) {
+			t.Helper()
+			c = again(c)
+			c.Lean = true
+			for range 2 {
+				read()
+				claim := st.Claim
+				if c.Recovery != store.Park {
+					claim = func(ctx context.Context, c store.Claim) (store.Claimed, error) {
+						_, claimed, err := st.Begin(ctx, c)
+						return claimed, err
+					}
+				}
+				claimed := try(claim(t.Context(), c)).ok(t)
+				require.Equal(t, want, claimed.Record.State())
+				requireStatements(t, read(), lookFirst)
+			}
+		}
+
+		park, resuming := command(store.Park), command(store.Resume)
+		ticket := won(t, st, park)
+		refuse(park, store.Running)
+		require.NoError(t, st.End(t.Context(), ticket, store.Ending{State: store.Unknown}))
+		refuse(park, store.Unknown)
+		call := store.StepRecord{Name: "charge", Kind: store.ProviderStep}
+		ticket = resumed(t, st, resuming, store.Seal{Start: &call})
+		refuse(resuming, store.Running)
+		require.NoError(t, st.End(t.Context(), ticket, store.Ending{State: store.Unknown}))
+		refuse(resuming, store.Unknown)
+
+		old := command(store.Park)
+		answered(t, st, old)
+		refuse(old, store.Completed)
+		advance(t, db, store.DefaultRetention+time.Minute)
+		refuse(old, store.Expired)
+
+		running := command(store.Rollback)
+		begin(t, st, running)
+		for range 2 {
+			read()
+			require.True(t, repeated(t, st, running).Busy)
+			var got []string
+			eventually(t, "the look's transaction has ended behind its answer", func() bool {
+				got = append(got, read()...)
+				return len(got) == 4
+			})
+			requireStatements(t, got, "BEGIN", lockFirst, lookFirst, "ROLLBACK")
+		}
 	})
 }
 
