@@ -147,6 +147,11 @@ func TestStatementsOfRefusals(t *testing.T) {
 		answered(t, st, old)
 		refuse(old, store.Completed)
 		advance(t, db, store.DefaultRetention+time.Minute)
+		gone := again(old)
+		gone.Lean = true
+		read()
+		require.Equal(t, store.Expired, try(st.Claim(t.Context(), gone)).ok(t).Record.State())
+		requireStatements(t, read(), lookFirst, lookFirst) // once, to find that the answer is no more
 		refuse(old, store.Expired)
 
 		running := command(store.Rollback)
