@@ -15,9 +15,10 @@ import (
 // A claim may look at the record first. A look never decides that a command runs. It returns a record that no claim could
 // take over, as the claim's own statement would, or it returns nothing.
 
-// seen has the keys whose records this process has lately written or found. It only decides which statement is sent first.
-// For a key that it has, that is a plain SELECT: lookAnswer for one with an answer, which is the lowest bit of its mark, else
-// lookFirst. For others it is an INSERT (insertRecord), or the begin of a transaction. A wrong guess costs one more statement.
+// seen has the keys whose records this process has lately written or found. It only decides which statement is sent
+// first. For a key that it has, that is a plain SELECT: lookAnswer for one with an answer, which is the lowest bit of its
+// mark, else lookFirst. For others it is an INSERT (insertRecord), or the begin of a transaction. A wrong guess costs one
+// more statement.
 type seen [1 << 16]atomic.Uint32
 
 const hasAnswer = 1
