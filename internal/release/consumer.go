@@ -127,13 +127,13 @@ func (t *tree) write(ctx context.Context, directory string) error {
 			continue
 		}
 		directory := filepath.Join(t.directory, m.directory)
-		packages, err := output(ctx, directory, "go", "list", "-f", "{{.Name}} {{.ImportPath}}", "./...")
+		packages, err := output(ctx, directory, "go", "list", "-f", "{{if .GoFiles}}{{.Name}} {{.ImportPath}}{{end}}", "./...")
 		if err != nil {
 			return err
 		}
 		for line := range strings.Lines(packages) {
 			name, path, _ := strings.Cut(strings.TrimSpace(line), " ")
-			if name != "main" && !strings.Contains(path, "/internal/") {
+			if path != "" && name != "main" && !strings.Contains(path, "/internal/") { // "": tests alone
 				fmt.Fprintf(&imports, "import _ %q\n", path)
 			}
 		}
