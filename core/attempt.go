@@ -327,7 +327,8 @@ func (a *Attempt) confirmIn(call *lazyContext, write func(context.Context) error
 	for pause := 20 * time.Millisecond; ; pause, call = min(2*pause, time.Second), new(lazyContext) {
 		err := write(call.until(&a.inside, now.Add(a.m.cfg.ClaimTimeout)))
 		call.cancel(context.Canceled)
-		answered := err == nil || errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound) || errors.Is(err, store.ErrEnded)
+		answered := err == nil || errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound) || errors.Is(err, store.ErrEnded) ||
+			errors.Is(err, store.ErrUnsealed)
 		if answered || time.Now().Add(pause).After(giveUp) {
 			return err
 		}

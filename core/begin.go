@@ -209,6 +209,8 @@ func (m *Module) unavailable(err error) *Problem {
 		detail = "the clocks of this service and of its store are too far apart; nothing was run"
 	case errors.Is(err, store.ErrCrowded):
 		detail = "the store of idempotency records has more to do than it can; nothing was run"
+	case errors.Is(err, store.ErrUnreadable):
+		detail = "this instance cannot read what is recorded of the command; nothing was run"
 	case errors.Is(err, store.ErrUnfit):
 		detail = "the database of the store of idempotency records does not do what the store needs; nothing was run"
 	}
@@ -238,6 +240,10 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *sto
 		}
 		return m.inFlight()
 	}
+	if rec.Unread() == store.Unreadable { // as H-4: nothing is told of it
+		m.storeFailed(ctx, adm.event(EventFailed), store.ErrUnreadable)
+		return m.unavailable(store.ErrUnreadable)
+	}
 	same, err := adm.sends(rec.Hash)
 	if err != nil { // H-4: made by a newer release
 		return m.withRetry(NewProblem(CodeStoreUnavailable, "this instance cannot compare the command with the recorded "+
@@ -251,8 +257,8 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *sto
 		if !adm.route.reviewed(ctx, adm.principal, &rec) {
 			return NewProblem(CodeForbidden, "the caller may not see the answer to this command (any more)")
 		}
-		if rec.Answer.Partial {
-			p := NewProblem(CodeResponseNotReplayable, "the command was carried out; its answer was too large to be kept")
+		if rec.Answer.Partial || rec.Unread() == store.Lost {
+			p := NewProblem(CodeResponseNotReplayable, "the command was carried out; its answer is not kept, or cannot be read any more")
 			p.Answered = new(rec.Answer) // a copy: rec itself stays off the heap
 			return p
 		}

@@ -60,6 +60,7 @@ const (
 	EventClockSkew         EventKind = "clock_skew"          // the clocks of store and app differ too much; once a minute: Err
 	// EventFailed: the store, or an app's function in Run, has failed: Err. Of requests that were refused for it, one event a
 	// second is sent, with their Count. A store that only has too much to do has not failed: its requests are EventRefused.
+	// Also where the store could not seal an answer, and its status alone is recorded: Status, Err.
 	EventFailed EventKind = "failed"
 	// EventOverdue: a Rollback attempt was rolled back at its deadline, or a streamed answer was cut off at it, because its
 	// client did not read: Status, and Err in the second case. The usual cause is a write past the attempt's transaction that

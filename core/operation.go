@@ -153,11 +153,15 @@ func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply 
 
 // showOperation answers with a record, if the principal may see it (O-3).
 func (m *Module) showOperation(ctx context.Context, r *http.Request, p Principal, rec Record) *Reply {
-	policy, _ := m.policyOf(rec.Method, rec.Route)
-	if !m.operates(p, rec) && (!p.HasAnyRole(policy.Roles...) || !policy.reviewed(ctx, p, &rec)) {
-		return m.refuse(r, NewProblem(CodeForbidden, "the caller may not see this operation (any more)"))
-	}
 	if !m.operates(p, rec) {
+		policy, _ := m.policyOf(rec.Method, rec.Route)
+		mayAsk := p.HasAnyRole(policy.Roles...)
+		switch {
+		case mayAsk && rec.Unread() == store.Unreadable: // Review would not see the answer either
+			return m.refuse(r, m.unavailable(store.ErrUnreadable))
+		case !mayAsk || !policy.reviewed(ctx, p, &rec):
+			return m.refuse(r, NewProblem(CodeForbidden, "the caller may not see this operation (any more)"))
+		}
 		return jsonReply(viewOf(rec))
 	}
 	proposal, err := m.openProposal(ctx, rec)

@@ -144,7 +144,7 @@ type Life struct {
 // Life returns what is known of an operation, without its answer and the results of its steps: see [Operator.Reveal].
 func (o *Operator) Life(ctx context.Context, id ID) (Life, error) {
 	life, err := o.life(ctx, id)
-	life.Record.Answer = Answer{Status: life.Record.Answer.Status, Partial: life.Record.Answer.Partial}
+	life.Record.Answer.Header, life.Record.Answer.Body = nil, nil
 	for i := range life.Steps {
 		life.Steps[i].Result = nil
 	}

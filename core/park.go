@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/auth19/idem/core/store"
 )
@@ -28,12 +29,28 @@ func (a *Attempt) endPark(v verdict) *Reply {
 		return a.refuse(outcomeUnknown(a.ticket.ID))
 	}
 	answered := store.Ending{State: store.Completed, Answer: a.completion(v, a.m.recorded(c, reply))}
-	if err := a.conclude(&a.completing, answered); err != nil {
+	err := a.conclude(&a.completing, answered)
+	if a.withoutSeal(err, &answered.Answer.Answer) {
+		err = a.conclude(new(lazyContext), answered)
+	}
+	if err != nil {
 		return a.told(err)
 	}
 	a.observe(Event{Kind: EventCompleted, Status: reply.Status})
 	reply.result = resultCreated
 	return reply
+}
+
+// withoutSeal reports whether the store could not seal an answer. Then the status alone is left of it, to be recorded: what
+// the handler has done stays, and nobody may read the rest.
+func (a *Attempt) withoutSeal(err error, answer *Answer) bool {
+	if !errors.Is(err, store.ErrUnsealed) || errors.Is(err, ErrRetryable) {
+		return false
+	}
+	a.observe(Event{Kind: EventFailed, Status: answer.Status, Err: fmt.Errorf("of the answer the status alone is recorded, and "+
+		"a repeat is told response_not_replayable: %w", err)})
+	*answer = Answer{Status: answer.Status, Partial: true}
+	return true
 }
 
 // conclude ends the record of the attempt, with the memory for the context of the first try.

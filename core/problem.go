@@ -31,7 +31,7 @@ const (
 	CodeOutcomeUnknown        Code = "outcome_unknown"         // 409: may have been applied; ask for the operation
 	CodeKeyExpired            Code = "key_expired"             // 409: it has run; its answer is no longer kept
 	CodeKeyTooOld             Code = "key_too_old"             // 409: a timed key that is too old for a first request
-	CodeResponseNotReplayable Code = "response_not_replayable" // 409: it has run; its answer was too large, or streamed
+	CodeResponseNotReplayable Code = "response_not_replayable" // 409: it has run; its answer is not kept, or cannot be read
 	CodeRouteUndeclared       Code = "route_undeclared"        // 500: the route is not in the table
 	CodeStoreUnavailable      Code = "store_unavailable"       // 503: nothing was run; retry
 	CodeCommitUnconfirmed     Code = "commit_unconfirmed"      // 503: may have been applied; retry with the same key

@@ -20,10 +20,16 @@ func (a *Attempt) readSteps() (*Reply, error) {
 	var err error
 	a.steps.read = time.Now()
 	if a.steps.recorded, err = a.m.cfg.Store.(store.Attempts).Steps(&a.ctx, a.ticket.ID); err == nil {
+		err = unread(a.steps.recorded)
+	}
+	if err == nil {
 		return nil, nil
 	}
 	defer a.ctx.cancel(context.Canceled)
 	a.observe(Event{Kind: EventFailed, Err: err})
+	if errors.Is(err, errStepLost) {
+		return a.giveUp(), err
+	}
 	reply := a.yield(err, CodeStoreUnavailable, func() *Reply {
 		p := a.m.unavailable(err)
 		p.unknown, p.RetryAfter = true, a.pauseAhead()
@@ -31,6 +37,22 @@ func (a *Attempt) readSteps() (*Reply, error) {
 	})
 	reply.keyName, reply.key = a.m.cfg.Header, a.admission.echo
 	return reply, err
+}
+
+// errStepLost: the handler cannot go on, here or elsewhere.
+var errStepLost = errors.New("idem: the result of a step cannot be read any more; the operation is parked")
+
+// unread returns an error if a step's result cannot be read.
+func unread(steps []store.StepRecord) (err error) {
+	for _, step := range steps {
+		switch step.Unread {
+		case store.Lost:
+			return fmt.Errorf("step %q: %w", step.Name, errStepLost)
+		case store.Unreadable:
+			err = fmt.Errorf("step %q: %w", step.Name, store.ErrUnreadable)
+		}
+	}
+	return err
 }
 
 // endResume ends a Resume attempt. As long as no segment has committed, it ends as a Rollback attempt. After that, the open
@@ -79,13 +101,15 @@ func (a *Attempt) complete(v verdict) *Reply {
 		_, err := a.tx.Seal(ctx, store.Seal{Steps: a.steps.unsealed(), Answer: &answer})
 		return err
 	}
-	var err error
+	send := func() error { return a.confirm(seal) } // it can be repeated
 	if a.steps.hasRows() {
 		ctx := new(lazyContext).until(&a.inside, time.Now().Add(confirmFor))
 		defer ctx.cancel(context.Canceled)
-		err = seal(ctx)
-	} else { // it can be repeated
-		err = a.confirm(seal)
+		send = func() error { return seal(ctx) }
+	}
+	err := send()
+	if a.withoutSeal(err, &answer.Answer) {
+		err = send()
 	}
 	a.lease.stop()
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
@@ -29,6 +30,8 @@ type attempt struct {
 	ctx     context.Context // the handler's
 	opening func() error
 	first   segment
+	answer  onceSealed              // the attempt's, however often it is sealed
+	results map[string]sealedResult // by the step's name
 
 	mu     sync.Mutex
 	last   *txn.Tx // the open one, or the one before
@@ -43,16 +46,18 @@ var _ store.Attempt = (*attempt)(nil)
 
 // Begin implements [store.Attempts].
 func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.Claimed, error) {
+	sent := time.Now()
 	for try := range txn.MaxTries {
 		a, claimed, err := s.begin(ctx, c)
 		switch {
 		case err != nil:
 			return nil, store.Claimed{}, err
 		case a != nil:
+			a.answer.deadline = sent.Add(c.Deadline)
 			return a, claimed, nil
 		case ours(claimed.Record, c): // the statement of the takeover was sent again
 			claimed.Won = true
-			return s.goesOn(c, claimed.Record), claimed, nil
+			return s.goesOn(c, claimed.Record, sent), claimed, nil
 		case !isResumable(claimed.Record, c):
 			return nil, claimed, nil
 		}
@@ -65,7 +70,7 @@ func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.
 			claimed.Record.Owner = c.Owner // it may have been taken over
 			return nil, claimed, err
 		case claimed.Won:
-			return s.goesOn(c, claimed.Record), claimed, nil
+			return s.goesOn(c, claimed.Record, sent), claimed, nil
 		case claimed.Busy && try == 0: // perhaps by a repeat that only looks
 		default:
 			return nil, claimed, nil
@@ -75,8 +80,10 @@ func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.
 }
 
 // goesOn is the attempt that has taken an operation over.
-func (s *Store) goesOn(c store.Claim, won store.Record) *attempt {
-	return &attempt{store: s, claim: c, fence: won.Fence, ends: won.Ends, sealed: true}
+func (s *Store) goesOn(c store.Claim, won store.Record, sent time.Time) *attempt {
+	a := &attempt{store: s, claim: c, fence: won.Fence, ends: won.Ends, sealed: true}
+	a.answer.deadline = sent.Add(c.Deadline)
+	return a
 }
 
 // resume takes over an operation that was seen, in a commit of its own.

@@ -34,6 +34,12 @@ func wonRecord(c store.Claim, fence int64, now time.Time) store.Record {
 // Claim implements [store.Store]. On PostgreSQL a first attempt takes one statement, and a replay too. A replay takes two
 // if this process has not seen the key lately.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (claimed store.Claimed, err error) {
+	sent := time.Now()
+	defer func() {
+		if claimed.Won {
+			s.sealing.expect(claimed.Record.Ticket, sent.Add(c.Deadline))
+		}
+	}()
 	if err := s.check(ctx); err != nil {
 		return store.Claimed{}, err
 	}
@@ -221,7 +227,7 @@ func (s *Store) takeOver(ctx context.Context, q txn.Querier, c store.Claim, rec 
 
 // thereIs returns the existing record that a claim met. A repeat may be answered from it.
 func (s *Store) thereIs(ctx context.Context, scan *recordScan, now time.Time) (store.Record, error) {
-	rec, err := scan.record(now)
+	rec, err := scan.record(ctx, s.sealing, now)
 	if err == nil && hasOutcome(rec) {
 		err = s.db.ConfirmRead(ctx, scan.Server)
 	}

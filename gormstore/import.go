@@ -14,12 +14,18 @@ import (
 
 // Import implements [store.Operations]: all records are added in one transaction.
 func (s *Store) Import(ctx context.Context, records []store.Record) (done store.Imported, err error) {
+	answers := map[store.ID]storedAnswer{} // sealed once, and outside of the transaction
+	for _, rec := range records {
+		if answers[rec.ID], err = s.toImport(ctx, rec); err != nil {
+			return store.Imported{}, err
+		}
+	}
 	// Sorted, so that two imports at once cannot wait for each other in a circle.
 	records = slices.SortedFunc(slices.Values(records), func(a, b store.Record) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	err = s.db.InTx(ctx, func(q txn.Querier) error {
 		done = store.Imported{}
 		for _, rec := range records {
-			if err := s.importOne(ctx, q, rec, &done); err != nil {
+			if err := s.importOne(ctx, q, rec, answers[rec.ID], &done); err != nil {
 				return err
 			}
 		}
@@ -31,15 +37,20 @@ func (s *Store) Import(ctx context.Context, records []store.Record) (done store.
 	return done, nil
 }
 
-func (s *Store) importOne(ctx context.Context, q txn.Querier, rec store.Record, done *store.Imported) error {
+// toImport is the answer of a record. Only a completed one has more than a status.
+func (s *Store) toImport(ctx context.Context, rec store.Record) (storedAnswer, error) {
+	if rec.Stored != store.Completed {
+		return storedAnswer{status: rec.Answer.Status, partial: rec.Answer.Partial, encoding: plain}, nil
+	}
+	return s.sealing.answer(ctx, time.Time{}, rec.ID, rec.Answer)
+}
+
+func (s *Store) importOne(ctx context.Context, q txn.Querier, rec store.Record, a storedAnswer, done *store.Imported) error {
 	if s.db.Process.IsRunning(rec.ID) {
 		done.Running++
 		return nil // the key of an attempt that has written nothing yet
 	}
-	args, err := s.importArgs(rec)
-	if err != nil {
-		return err
-	}
+	args := importArgs(rec, a)
 	var fence int64
 	locked, _, err := s.db.TryLock(ctx, q, txn.LockKey(rec.ID))
 	if err == nil && locked {
@@ -73,17 +84,12 @@ func (s *Store) mayGiveBack(ctx context.Context, q txn.Querier, id store.ID) (bo
 	return rec.Stored == store.Running || rec.State() == store.Free && !rec.Spent(), err
 }
 
-func (s *Store) importArgs(rec store.Record) ([]any, error) {
-	headers, err := encodeHeaders(rec.Answer.Header)
-	if err != nil {
-		return nil, err
-	}
+func importArgs(rec store.Record, a storedAnswer) []any {
 	at := func(t time.Time) sql.NullInt64 { return sql.NullInt64{Int64: txn.Micros(t), Valid: !t.IsZero()} }
-	args := []any{rec.ID[:], rec.Scope[:], rec.Owner[:], rec.Fence, int64(rec.Stored), int64(rec.Recovery), rec.Method,
+	return []any{rec.ID[:], rec.Scope[:], rec.Owner[:], rec.Fence, int64(rec.Stored), int64(rec.Recovery), rec.Method,
 		rec.Route, int64(rec.Hash.Version), rec.Hash.Sum[:], at(rec.CreatedAt), at(rec.LeaseUntil), at(rec.Deadline),
-		at(rec.ExpiresAt), at(rec.PurgeAt), int64(rec.Answer.Status), rec.Answer.Partial, headers, rec.Answer.Body,
-		rec.Realm[:], rec.Timed, at(dueAt(rec))}
-	return args, nil
+		at(rec.ExpiresAt), at(rec.PurgeAt), int64(a.status), a.partial, a.headers, a.body,
+		rec.Realm[:], rec.Timed, at(dueAt(rec)), a.encoding}
 }
 
 // dueAt is when a sweep looks at an imported record; the zero time for an open one.

@@ -82,7 +82,7 @@ func (s *Store) lookAnswer(ctx context.Context, id store.ID) (store.Claimed, err
 	if err != nil || !a.now.Valid {
 		return store.Claimed{}, err
 	}
-	rec, err := a.record(id)
+	rec, err := a.record(ctx, s.sealing, id)
 	if err == nil {
 		err = s.db.ConfirmRead(ctx, a.Server)
 	}

@@ -21,7 +21,7 @@ func (s *Store) Mark(ctx context.Context, m store.Marking) (done store.Imported,
 		}
 		for _, id := range ids {
 			before := done.Added + done.Replaced
-			if err := s.importOne(ctx, q, m.Record(id, now), &done); err != nil {
+			if err := s.importOne(ctx, q, m.Record(id, now), storedAnswer{encoding: plain}, &done); err != nil {
 				return err
 			}
 			if done.Added+done.Replaced == before {

@@ -21,6 +21,13 @@ func (s *Store) Annotate(ctx context.Context, n store.Note) error {
 // Propose implements [store.Proposals].
 func (s *Store) Propose(ctx context.Context, n store.Note, w store.Window) error {
 	n.Kind = store.OpenProposal
+	if s.sealing.on {
+		box, err := s.sealing.seal(ctx, time.Time{}, n.Decision, proposalData(n.ID, n.Token, n.Fence))
+		if err != nil {
+			return err
+		}
+		n.Decision = box
+	}
 	return s.joined(ctx, func(q txn.Querier) error { return s.annotate(ctx, q, n, w) })
 }
 
@@ -62,7 +69,7 @@ func (s *Store) endProposal(ctx context.Context, q txn.Querier, id store.ID, tok
 // annotate adds a note, unless it is there.
 func (s *Store) annotate(ctx context.Context, q txn.Querier, n store.Note, w store.Window) error {
 	added, err := s.db.Exec(ctx, q, annotate, n.ID[:], n.Token[:], n.Who, n.Text, int64(n.Kind), n.Fence, n.Decision,
-		int64(plain), txn.Micros(w.From), txn.Latest(w))
+		s.sealing.encoding(), txn.Micros(w.From), txn.Latest(w))
 	if err != nil || added == 1 {
 		return err
 	}
@@ -97,6 +104,8 @@ func (s *Store) notes(ctx context.Context, q txn.Querier, ids []store.ID) (map[s
 	if err != nil {
 		return nil, err
 	}
+	open, cancel := opening(ctx)
+	defer cancel()
 	notes := map[store.ID][]store.Note{}
 	err = s.db.Each(ctx, q, notesOf, func(scan func(...any) error) error {
 		var id, token []byte
@@ -106,10 +115,10 @@ func (s *Store) notes(ctx context.Context, q txn.Querier, ids []store.ID) (map[s
 		if err := scan(&id, &token, &at, &n.Who, &n.Text, (*int16)(&n.Kind), &n.Fence, &n.Decision, &encoding); err != nil {
 			return err
 		}
-		if encoding != plain {
-			n.Decision = nil // a newer release has written it
-		}
 		n.ID, n.Token, n.At = store.ID(id), [16]byte(token), time.UnixMicro(at).UTC()
+		if n.Decision != nil {
+			n.Decision, _ = s.sealing.open(open, encoding, n.Decision, proposalData(n.ID, n.Token, n.Fence))
+		}
 		notes[n.ID] = append(notes[n.ID], n)
 		return nil
 	}, string(list))

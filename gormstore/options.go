@@ -10,14 +10,18 @@ import (
 // Option is a setting of [New] and [Migrate].
 type Option func(*options)
 
-type options struct{ txn.Options }
+type options struct {
+	txn.Options
+	seals []given
+	lost  []string
+}
 
-func optionsOf(given []Option) txn.Options {
+func optionsOf(given []Option) options {
 	var o options
 	for _, set := range given {
 		set(&o)
 	}
-	return o.Options
+	return o
 }
 
 // DefaultStall is the default of [StallAfter].

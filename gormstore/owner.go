@@ -12,14 +12,10 @@ import (
 // ownedBy are $1 to $3 of the statements that prove their ownership.
 func ownedBy(t store.Ticket) []any { return []any{t.ID[:], t.Owner[:], t.Fence} }
 
-// completionArgs are $4 to $9 of complete.
-func completionArgs(c store.Completion) ([]any, error) {
-	headers, err := encodeHeaders(c.Answer.Header)
-	if err != nil {
-		return nil, err
-	}
-	return []any{int64(c.Answer.Status), c.Answer.Partial, headers, c.Answer.Body, c.Retention.Microseconds(),
-		(c.Retention + c.Tombstone).Microseconds()}, nil
+// completionArgs are $4 to $10 of complete.
+func completionArgs(a storedAnswer, c store.Completion) []any {
+	return []any{int64(a.status), a.partial, a.headers, a.body, c.Retention.Microseconds(),
+		(c.Retention + c.Tombstone).Microseconds(), a.encoding}
 }
 
 // owned runs a statement that changes a record only for its current owner. If the statement changes nothing, same reports
@@ -75,7 +71,15 @@ func (s *Store) Renew(ctx context.Context, t store.Ticket, lease time.Duration) 
 func (s *Store) End(ctx context.Context, t store.Ticket, e store.Ending) error {
 	switch e.State {
 	case store.Completed:
-		return s.complete(ctx, t, e.Answer)
+		answer, err := s.sealing.parked(t).get(ctx, s.sealing, t.ID, e.Answer.Answer)
+		if err != nil {
+			return err
+		}
+		err = s.complete(ctx, t, answer, e.Answer)
+		if err == nil || errors.Is(err, store.ErrStale) {
+			s.sealing.forget(t)
+		}
+		return err
 	case store.Free:
 		freed := func(r store.Record) bool { return r.ID != t.ID || r.Ticket == t && r.Stored == store.Free }
 		return txn.OverAnother(ctx, func() error { return s.owned(ctx, t, freed, release, keepFree.Microseconds()) })
@@ -85,16 +89,14 @@ func (s *Store) End(ctx context.Context, t store.Ticket, e store.Ending) error {
 	return s.owned(ctx, t, func(store.Record) bool { return false }, park, e.Ends)
 }
 
-func (s *Store) complete(ctx context.Context, t store.Ticket, c store.Completion) error {
-	args, err := completionArgs(c)
-	if err != nil {
-		return err
-	}
+func (s *Store) complete(ctx context.Context, t store.Ticket, a storedAnswer, c store.Completion) error {
+	args := completionArgs(a, c)
 	done := func(r store.Record) bool {
 		return r.Ticket == t && (r.Stored == store.Completed || r.Stored == store.Expired)
 	}
 	send := func(ctx context.Context) error { return s.owned(ctx, t, done, complete, args...) }
-	if err = s.answers.Run(ctx, t, s.db.StallOf(0, t.ID), send); err == nil {
+	err := s.answers.Run(ctx, t, s.db.StallOf(0, t.ID), send)
+	if err == nil {
 		s.seen.note(t.ID, true)
 	}
 	return err

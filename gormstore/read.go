@@ -58,7 +58,7 @@ func (s *Store) scan(ctx context.Context, q txn.Querier, scan *recordScan, by tx
 	if err != nil {
 		return store.Record{}, err
 	}
-	return scan.record(txn.Time(now))
+	return scan.record(ctx, s.sealing, txn.Time(now))
 }
 
 // realms are the first and the last realm that begin with within.
@@ -82,6 +82,8 @@ func (s *Store) List(ctx context.Context, query store.Query) (recs []store.Recor
 		after.CreatedAt = first
 	}
 	err = s.reading(ctx, func(q txn.Querier) error {
+		open, cancel := opening(ctx)
+		defer cancel()
 		recs = nil
 		return s.db.Each(ctx, q, name, func(scan func(...any) error) error {
 			var now pgtype.Int8
@@ -89,7 +91,7 @@ func (s *Store) List(ctx context.Context, query store.Query) (recs []store.Recor
 			if err := scan(row.targets(&now)...); err != nil {
 				return err
 			}
-			rec, err := row.record(txn.Time(now))
+			rec, err := row.record(open, s.sealing, txn.Time(now))
 			recs = append(recs, rec)
 			return err
 		}, append(append(selected(query), txn.Micros(after.CreatedAt), after.ID[:]), referring(query.Refs)...)...)

@@ -1,9 +1,9 @@
 package gormstore
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,9 +15,6 @@ import (
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
-
-// plain is the encoding of answers that are stored as they are. A release that encrypts answers adds another encoding.
-const plain = 1
 
 // recordScan takes the columns of a record, which look, find and list return in one order. Over pgx, its own types
 // and those with its methods, as txn.Flag, cost a third of what other Scanners cost.
@@ -45,7 +42,7 @@ func (s *recordScan) targets(before ...any) []any {
 }
 
 // record returns what was read at now.
-func (s *recordScan) record(now time.Time) (store.Record, error) {
+func (s *recordScan) record(ctx context.Context, of *sealing, now time.Time) (store.Record, error) {
 	rec := store.Record{
 		Ticket: store.Ticket{Fence: s.fence.Int64}, Attempts: int(s.attempts.Int32),
 		Method: s.method.String, Route: s.route.String,
@@ -61,20 +58,16 @@ func (s *recordScan) record(now time.Time) (store.Record, error) {
 		len(s.hash) != len(rec.Hash.Sum) {
 		return store.Record{}, errLength
 	}
-	if s.encoding.Int16 != plain {
-		return store.Record{}, fmt.Errorf("idem: gormstore: a record has the answer encoding %d of a newer release",
-			s.encoding.Int16)
-	}
 	copy(rec.ID[:], s.id)
 	copy(rec.Scope[:], s.scope)
 	copy(rec.Realm[:], s.realm)
 	copy(rec.Owner[:], s.owner)
 	copy(rec.Hash.Sum[:], s.hash)
-	var err error
-	rec.Answer, err = answerOf(s.status.Int16, bool(s.partial), s.headers, s.body)
-	if err != nil {
-		return store.Record{}, err
+	if rec.Stored != store.Completed { // a tombstone has none
+		rec.Answer = store.Answer{Status: int(s.status.Int16), Partial: bool(s.partial)}
+		return rec, nil
 	}
+	rec.Answer = of.openAnswer(ctx, rec.ID, s.stored())
 	return rec, nil
 }
 
@@ -86,17 +79,18 @@ type answerScan struct {
 	owner, hash, headers, body    []byte
 	fence, expires, purge         int64
 	recovery, hashVersion, status int16
+	encoding                      int16
 	partial                       bool
 	trace                         string
 }
 
 func (s *answerScan) targets() []any {
 	return []any{&s.now, &s.PID, &s.Started, &s.owner, &s.fence, &s.recovery, &s.hashVersion, &s.hash, &s.expires, &s.purge,
-		&s.status, &s.partial, &s.headers, &s.body, &s.trace}
+		&s.status, &s.partial, &s.encoding, &s.headers, &s.body, &s.trace}
 }
 
 // record returns what a replay needs of the record: see [store.Claim].
-func (s *answerScan) record(id store.ID) (rec store.Record, err error) {
+func (s *answerScan) record(ctx context.Context, of *sealing, id store.ID) (rec store.Record, err error) {
 	rec.ID, rec.Fence, rec.Stored = id, s.fence, store.Completed
 	rec.Recovery = store.Recovery(s.recovery) //nolint:gosec // written by this package
 	rec.Hash.Version, rec.Traceparent = s.hashVersion, s.trace
@@ -104,23 +98,15 @@ func (s *answerScan) record(id store.ID) (rec store.Record, err error) {
 		return store.Record{}, errLength
 	}
 	rec.ExpiresAt, rec.PurgeAt, rec.Now = time.UnixMicro(s.expires), time.UnixMicro(s.purge), txn.Time(s.now)
-	rec.Answer, err = answerOf(s.status, s.partial, s.headers, s.body)
-	return rec, err
+	rec.Answer = of.openAnswer(ctx, id, storedAnswer{int(s.status), s.partial, int64(s.encoding), s.headers, s.body})
+	return rec, nil
 }
 
 var errLength = errors.New("idem: gormstore: a record has an id, scope, realm, owner or hash of the wrong length")
 
-// answerOf is a stored answer.
-func answerOf(status int16, partial bool, headers, body []byte) (store.Answer, error) {
-	a := store.Answer{Status: int(status), Body: body, Partial: partial}
-	if len(headers) > 0 {
-		header, err := decodeHeaders(headers)
-		if err != nil {
-			return store.Answer{}, fmt.Errorf("idem: gormstore: a record has unreadable headers: %w", err)
-		}
-		a.Header = header
-	}
-	return a, nil
+// stored is the answer as it was read.
+func (s *recordScan) stored() storedAnswer {
+	return storedAnswer{int(s.status.Int16), bool(s.partial), int64(s.encoding.Int16), s.headers, s.body}
 }
 
 // encodeHeaders returns the stored form of an answer's headers, nil for none: JSON, which people can read in the table. Each
@@ -147,6 +133,9 @@ func encodeHeaders(h http.Header) ([]byte, error) {
 }
 
 func decodeHeaders(stored []byte) (http.Header, error) {
+	if len(stored) == 0 {
+		return nil, nil
+	}
 	var h http.Header
 	if err := json.Unmarshal(stored, &h); err != nil {
 		return nil, err

@@ -17,9 +17,11 @@ import (
 // segment is the entry of a transaction of an attempt: what its seal writes.
 type segment struct {
 	*attempt
-	seal *store.Seal // nil until the segment ends
-	now  pgtype.Int8 // when the record was written, as its statement returned it
-	read time.Time   // when it was found written, if its COMMIT was read back
+	seal    *store.Seal  // nil until the segment ends
+	answer  storedAnswer // of seal
+	results [][]byte     // of its steps
+	now     pgtype.Int8  // when the record was written, as its statement returned it
+	read    time.Time    // when it was found written, if its COMMIT was read back
 }
 
 // isFirst reports whether the segment writes the record.
@@ -62,14 +64,15 @@ func (e *segment) Committed(ctx context.Context, q txn.Querier) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	rec, err := s.find(ctx, q, t.ID)
+	var scan recordScan
+	rec, err := s.scan(ctx, q, &scan, find, t.ID[:])
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return false, nil
 	case err != nil:
 		return false, err
 	case seal.Answer != nil: // one that was erased in the meantime was committed, too
-		return rec.Ticket == t && hasOutcome(rec), nil
+		return rec.Ticket == t && (rec.Stored == store.Expired || rec.Stored == store.Completed && scan.stored().is(e.answer)), nil
 	case rec.Fence > t.Fence: // whoever has it may have taken over what this seal has committed
 		return false, store.ErrStale
 	case rec.Ticket != t || rec.Stored == store.Free: // the free one bears this ticket, and may still have steps of before
@@ -137,6 +140,11 @@ func (a *attempt) Seal(ctx context.Context, seal store.Seal) (now time.Time, err
 		e = &segment{attempt: a}
 	}
 	e.seal = &seal
+	if err := e.sealUp(ctx); errors.Is(err, store.ErrRetryable) {
+		return time.Time{}, cmp.Or(a.Rollback(), err)
+	} else if err != nil {
+		return time.Time{}, err
+	}
 	t, err := a.toSeal(ctx, e)
 	if err == nil && t != nil {
 		if seal.Answer == nil && !seal.Alone { // the handler goes on
@@ -198,7 +206,7 @@ func (a *attempt) toSeal(ctx context.Context, e *segment) (*txn.Tx, error) {
 		return nil, errUndone
 	}
 	if a.sealed && seal.Answer != nil && seal.Steps == nil {
-		return nil, a.store.complete(ctx, a.ticket(), *seal.Answer)
+		return nil, a.store.complete(ctx, a.ticket(), e.answer, *seal.Answer)
 	}
 	err := a.open(ctx)
 	if a.isOpen = false; err != nil {
@@ -278,10 +286,7 @@ func (a *attempt) taken(ctx context.Context) error {
 // last returns the last message of a segment: the record or its lease, the steps, COMMIT; or, after the rows are undone, the
 // record alone.
 func (e *segment) last(ctx context.Context, t *txn.Tx) (txn.LastCalls, error) {
-	name, row, args, err := e.record()
-	if err != nil {
-		return txn.LastCalls{}, fmt.Errorf("%w: %w", store.ErrAborted, err)
-	}
+	name, row, args := e.record()
 	record, err := t.DB.CallOf(ctx, t.Conn.SQL, name, row, args...)
 	if err != nil {
 		return txn.LastCalls{}, err
@@ -335,13 +340,11 @@ func (e *segment) alone(ctx context.Context, t *txn.Tx, calls []txn.Call) (txn.L
 
 // record is the statement that writes the record of a segment, and fails where the attempt does not own it. All but
 // recordAnswer return the clock.
-func (e *segment) record() (name txn.Statement, row, args []any, err error) {
+func (e *segment) record() (name txn.Statement, row, args []any) {
 	a, c, seal := e.attempt, &e.claim, e.seal
 	var answer []any
 	if seal.Answer != nil {
-		if answer, err = completionArgs(*seal.Answer); err != nil {
-			return "", nil, nil, err
-		}
+		answer = completionArgs(e.answer, *seal.Answer)
 	}
 	clock := func() []any { return []any{&e.now} }
 	from, to := txn.Micros(seal.Window.From), txn.Latest(seal.Window)
@@ -349,30 +352,30 @@ func (e *segment) record() (name txn.Statement, row, args []any, err error) {
 	case e.isFirst() && seal.Answer != nil:
 		args = append(append(a.recordArgs(), txn.Micros(c.Window.From)), answer...)
 		if a.seen == 0 {
-			return recordAnswer, nil, args, nil
+			return recordAnswer, nil, args
 		}
-		return recordOver, clock(), append(args, a.seen), nil
+		return recordOver, clock(), append(args, a.seen)
 	case e.isFirst():
 		args = append(a.recordArgs(), c.Lease.Microseconds(), c.Deadline.Microseconds(), from, to)
 		if a.seen == 0 {
-			return recordRunning, clock(), args, nil
+			return recordRunning, clock(), args
 		}
-		return runOver, clock(), append(args, a.seen), nil
+		return runOver, clock(), append(args, a.seen)
 	case seal.Answer != nil:
-		return sealAnswer, clock(), append(ownedBy(a.ticket()), answer...), nil
+		return sealAnswer, clock(), append(ownedBy(a.ticket()), answer...)
 	}
 	state := store.Running
 	if e.seal.Alone && e.seal.Start == nil { // results of calls, which whoever settles the operation has to know
 		state = store.Unknown
 	}
 	args = append(ownedBy(a.ticket()), c.Lease.Microseconds(), from, to, int64(state))
-	return sealRunning, clock(), args, nil
+	return sealRunning, clock(), args
 }
 
 // recordArgs are $1 to $12 of recordAnswer, recordOver, recordRunning, runOver and loseAnswer.
 func (a *attempt) recordArgs() []any {
 	c := &a.claim // a copy would be one more piece of memory
-	return append(make([]any, 0, 20), c.ID[:], c.Scope[:], c.Owner[:], a.fence, int64(c.Recovery), c.Method, c.Route,
+	return append(make([]any, 0, 21), c.ID[:], c.Scope[:], c.Owner[:], a.fence, int64(c.Recovery), c.Method, c.Route,
 		int64(c.Hash.Version), c.Hash.Sum[:], c.Realm[:], a.timed || c.Key.Timed, c.Traceparent)
 }
 
@@ -380,18 +383,19 @@ func (a *attempt) recordArgs() []any {
 // starts.
 func (e *segment) stepCalls(ctx context.Context, t *txn.Tx) (calls []txn.Call, err error) {
 	var all [][]any
-	for _, step := range e.seal.Steps {
-		all = append(all, e.stepArgs(step, stepFinished, step.Result, keys(step.Derived)))
+	for i, step := range e.seal.Steps {
+		all = append(all, e.stepArgs(step, stepFinished, e.results[i], keys(step.Derived)))
 	}
 	if e.seal.Start != nil {
 		all = append(all, e.stepArgs(*e.seal.Start, stepStarted, nil, nil))
 	}
 	for two := range slices.Chunk(all, 2) {
-		args := append(make([]any, 0, 13), e.claim.ID[:])
+		args := append(make([]any, 0, 14), e.claim.ID[:])
 		args = append(append(args, two[0]...), two[len(two)-1]...)
 		if len(two) == 1 { // there is no second one
 			clear(args[7:])
 		}
+		args = append(args, e.store.sealing.encoding())
 		put, err := t.DB.CallOf(ctx, t.Conn.SQL, putSteps, nil, args...)
 		if err != nil {
 			return nil, err

@@ -106,9 +106,10 @@ func (p trial) park(ctx context.Context) error {
 	if err := p.changed(ctx, renew, ticket, c.Lease.Microseconds()); err != nil {
 		return err
 	}
-	answer, err := completionArgs(*trialAnswer())
+	trial := trialAnswer()
+	answer, err := p.sealing.answer(ctx, time.Time{}, c.ID, trial.Answer)
 	if err == nil {
-		err = p.changed(ctx, complete, ticket, answer...)
+		err = p.changed(ctx, complete, ticket, completionArgs(answer, *trial)...)
 	}
 	return p.completed(ctx, err, complete, c)
 }
@@ -165,7 +166,11 @@ func (p trial) seal(ctx context.Context, a *attempt, seal store.Seal) error {
 		e = &segment{attempt: a}
 	}
 	e.seal, a.sealed = &seal, true
-	last, err := e.last(ctx, p.t)
+	err := e.sealUp(ctx)
+	var last txn.LastCalls
+	if err == nil {
+		last, err = e.last(ctx, p.t)
+	}
 	if err == nil {
 		err = txn.Ask(ctx, p.t.Conn.SQL, slices.DeleteFunc(last.Within, func(c txn.Call) bool { return c.Name == "" })...)
 	}

@@ -3,6 +3,7 @@ package gormstore
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore/internal/txn"
@@ -11,23 +12,24 @@ import (
 // Settle implements [store.Operations].
 func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, error) {
 	var settled store.Record
+	state, c, a := store.Free, store.Completion{Retention: store.DefaultTombstone}, storedAnswer{encoding: plain}
+	if st.Answer != nil {
+		var err error
+		state, c = store.Completed, *st.Answer
+		whole := store.Answer{Status: c.Answer.Status, Header: c.Answer.Header, Body: c.Answer.Body}
+		if a, err = s.sealing.answer(ctx, time.Time{}, st.ID, whole); err != nil { // sealed once, in front of the transaction
+			return store.Record{}, err
+		}
+	}
 	work := func(q txn.Querier) error {
 		before, err := s.find(ctx, q, st.ID)
 		if err != nil {
 			return err
 		}
-		state, c := store.Free, store.Completion{Retention: store.DefaultTombstone}
-		if st.Answer != nil {
-			state, c = store.Completed, *st.Answer
-		}
-		headers, err := encodeHeaders(c.Answer.Header)
-		if err != nil {
-			return err
-		}
 		end := func() error {
-			n, err := s.db.Exec(ctx, q, settle, st.ID[:], st.Fence, int64(state), int64(c.Answer.Status), headers, c.Answer.Body,
+			n, err := s.db.Exec(ctx, q, settle, st.ID[:], st.Fence, int64(state), int64(a.status), a.headers, a.body,
 				c.Retention.Microseconds(), (c.Retention + c.Tombstone).Microseconds(), txn.Micros(st.Window.From),
-				txn.Latest(st.Window), before.EndsBefore())
+				txn.Latest(st.Window), before.EndsBefore(), a.encoding)
 			if err == nil && n == 0 {
 				err = errUnchanged
 			}

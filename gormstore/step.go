@@ -59,8 +59,10 @@ func (s *Store) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, err
 }
 
 func (s *Store) steps(ctx context.Context, q txn.Querier, id store.ID) (steps []store.StepRecord, err error) {
+	open, cancel := opening(ctx)
+	defer cancel()
 	err = s.db.Each(ctx, q, stepsOf, func(scan func(...any) error) error {
-		step, err := scanStep(scan)
+		step, err := s.scanStep(open, id, scan)
 		steps = append(steps, step)
 		return err
 	}, id[:])
@@ -68,14 +70,14 @@ func (s *Store) steps(ctx context.Context, q txn.Querier, id store.ID) (steps []
 }
 
 func (s *Store) stepAt(ctx context.Context, q txn.Querier, id store.ID, name string) (store.StepRecord, error) {
-	step, err := scanStep(s.db.QueryRow(ctx, q, stepAt, id[:], name).Scan)
+	step, err := s.scanStep(ctx, id, s.db.QueryRow(ctx, q, stepAt, id[:], name).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = store.ErrNotFound
 	}
 	return step, err
 }
 
-func scanStep(scan func(...any) error) (store.StepRecord, error) {
+func (s *Store) scanStep(ctx context.Context, id store.ID, scan func(...any) error) (store.StepRecord, error) {
 	var step store.StepRecord
 	var now, started int64
 	var finished pgtype.Int8
@@ -85,14 +87,14 @@ func scanStep(scan func(...any) error) (store.StepRecord, error) {
 	if err != nil {
 		return store.StepRecord{}, err
 	}
-	if encoding != plain {
-		return store.StepRecord{}, fmt.Errorf("idem: gormstore: a step has the encoding %d of a newer release", encoding)
-	}
 	if started == now+1 { // SQLite's clock counts milliseconds, and the second step of a statement starts a microsecond later
 		now = started
 	}
 	step.Kind, step.Finished = store.StepKind(kind), state == 2 //nolint:gosec // written by this package
 	step.StartedAt, step.FinishedAt, step.Now = time.UnixMicro(started), txn.Time(finished), time.UnixMicro(now)
+	if step.Finished {
+		step.Result, step.Unread = s.sealing.open(ctx, encoding, step.Result, stepData(id, step.Kind, step.Name))
+	}
 	for key := range slices.Chunk(derived, len(store.DerivedKey{})) {
 		step.Derived = append(step.Derived, store.DerivedKey(key))
 	}

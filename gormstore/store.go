@@ -16,7 +16,8 @@ import (
 // Store keeps records in the database of a *gorm.DB. Any number of goroutines may use it. It can do everything
 // that a store can do: it is a [store.Attempts], [store.Operations], [store.Settings] and [store.Sightings].
 type Store struct {
-	db *txn.Database
+	db      *txn.Database
+	sealing *sealing
 
 	seen      seen         // PostgreSQL only
 	answers   txn.Repeated // those of Park and Resume
@@ -45,14 +46,19 @@ var (
 // limit and takes its connections from a pgxpool (F-7); an option is wrong; another process or store uses the SQLite
 // file.
 func New(db *gorm.DB, options ...Option) (*Store, error) {
-	d, err := txn.Open(db, WriteGuard(), optionsOf(options))
+	given := optionsOf(options)
+	sealing, err := newSealing(given)
+	if err != nil {
+		return nil, fmt.Errorf("idem: gormstore.New: %w", err)
+	}
+	d, err := txn.Open(db, WriteGuard(), given.Options)
 	if err != nil {
 		return nil, fmt.Errorf("idem: gormstore.New: %w", err)
 	}
 	if err := d.Process.Own(d.Pool); err != nil {
 		return nil, err
 	}
-	s := &Store{db: d}
+	s := &Store{db: d, sealing: sealing}
 	d.SelfTest = func(ctx context.Context) error { return s.validated.Test(ctx, d, s.selfTest) }
 	if err := d.Register(); err != nil {
 		return nil, errors.Join(fmt.Errorf("idem: gormstore.New: %w", err), d.Process.Close())

@@ -46,7 +46,8 @@ type answerView struct {
 	Media   string
 	Size    int
 	Partial bool
-	Gone    bool // only the status is kept
+	Sealed  string // why headers and body cannot be read; "": they can
+	Gone    bool   // only the status is kept
 
 	Header []quote // where revealed
 	Body   string
@@ -113,7 +114,7 @@ func viewOf(life core.Life) *answerView {
 		return nil
 	}
 	a := &answerView{Status: rec.Answer.Status, Text: http.StatusText(rec.Answer.Status), Media: life.Media, Size: life.Size,
-		Partial: rec.Answer.Partial, Gone: rec.State() == store.Expired}
+		Partial: rec.Answer.Partial, Gone: rec.State() == store.Expired, Sealed: unread(rec.Unread())}
 	if a.Gone {
 		return a // also where no sweep came by yet
 	}

@@ -102,6 +102,17 @@ func takeover(fence, attempt int64) moment {
 			"record does not say.", attempt, fence)}}
 }
 
+// unread says why an answer or the result of a step is not shown; "" if it is.
+func unread(why store.Unread) string {
+	switch why {
+	case store.Unreadable:
+		return "this instance cannot read it"
+	case store.Lost:
+		return "it cannot be read any more: its sealing key is lost"
+	}
+	return ""
+}
+
 func stepMoment(id store.ID, s store.StepRecord) moment {
 	m := moment{At: s.StartedAt, Title: "Step " + s.Name, Class: "good", Result: string(s.Result)}
 	kind := "A database step"
@@ -122,6 +133,9 @@ func stepMoment(id store.ID, s store.StepRecord) moment {
 	default:
 		m.Lines = []string{fmt.Sprintf("%s, with fence %d. Its result was recorded at %s, after %s.", kind, s.Fence,
 			utc(s.FinishedAt), span(s.FinishedAt.Sub(s.StartedAt)))}
+	}
+	if why := unread(s.Unread); why != "" {
+		m.Lines = append(m.Lines, "The result is not shown: "+why+".")
 	}
 	return m
 }

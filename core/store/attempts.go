@@ -57,7 +57,8 @@ type Attempt interface {
 	// another attempt has the key, or has had it, or the operation was settled. ErrUnconfirmed: the outcome is not known.
 	// ErrEnded: the handler has ended the transaction, and the record is made unknown. ErrClock: the attempt would continue,
 	// and the store's clock is outside of s.Window; nothing was written (T-5). A first segment that was not sealed ends the
-	// attempt, and leaves the key free; but an answer may still be sealed Alone after ErrAborted.
+	// attempt, and leaves the key free; but an answer may still be sealed Alone after ErrAborted. ErrUnsealed without
+	// ErrRetryable, of a Resume attempt: nothing was sent, the segment is as it was, and another Answer can be sealed.
 	//
 	// It works after the lease has expired. In state Unknown an answer may be sealed, and the results of calls Alone:
 	// whoever settles the operation has to know them. An answer that is sealed again with the same ticket is nil, and keeps

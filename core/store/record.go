@@ -161,7 +161,20 @@ type Answer struct {
 	Body   []byte
 	// Partial: the answer was too large or had been streamed, so that only status and Location are recorded.
 	Partial bool
+	// Unread is set where the store could not read Header and Body.
+	Unread Unread
 }
+
+// Unread says why a store returns a record without what was recorded there: an answer, or the result of a step. The rest of
+// the record is as it is.
+type Unread uint8
+
+// The reasons.
+const (
+	Readable   Unread = iota // it was read
+	Unreadable               // this instance cannot read it; another one, or a later configuration, may
+	Lost                     // nobody can read it any more: the configuration says so
+)
 
 // Record is one row of the store as it was read, with the store's clock at that moment.
 type Record struct {
@@ -209,6 +222,14 @@ func (r Record) State() State {
 		}
 	}
 	return r.Stored
+}
+
+// Unread says whether a repeat, or whoever asks, can be given the answer (M-3, M-7). A record that has none is Readable.
+func (r Record) Unread() Unread {
+	if r.State() != Completed {
+		return Readable
+	}
+	return r.Answer.Unread
 }
 
 // LeaseExpired reports whether the lease of the last attempt had run out at r.Now.

@@ -28,6 +28,7 @@ type StepRecord struct {
 	Kind     StepKind
 	Finished bool
 	Result   []byte // JSON; set once it is finished
+	Unread   Unread // set where the store could not read Result
 	// Derived are the keys of the calls and events that the handler made during this step. They are set when the step has
 	// finished. A later attempt does not run the step again, and must not use the same keys for something else.
 	Derived []DerivedKey

@@ -45,6 +45,11 @@ var (
 	// ErrUnfit: before its first claim the store has found that its database does not do what it needs, or it could not find
 	// out yet. The claim was not sent, and there is nothing to release (F-8).
 	ErrUnfit = errors.New("idem: the store's database does not do what the store needs")
+	// ErrUnsealed: what is to be recorded could not be made unreadable for others, as the store's configuration asks. Nothing
+	// was written.
+	ErrUnsealed = errors.New("idem: the store could not seal what is to be recorded")
+	// ErrUnreadable: what another instance has recorded cannot be read by this one: see Unread.
+	ErrUnreadable = errors.New("idem: this instance cannot read what is recorded")
 	// ErrSchema: the tables lack what this release needs.
 	ErrSchema = errors.New("idem: the store's tables lack what this release needs")
 	// ErrNoWrites: the server takes no writes. It is a standby, or read-only.
@@ -146,7 +151,8 @@ type Store interface {
 	//	Running    t is current: its lease ends, and a Resume attempt may follow    ErrStale, also without a record
 	//
 	// Unknown and Running keep e.Ends, unless it is nil. All four work after the lease has expired. t owns the record that has
-	// its owner and fence; a takeover and a settlement raise the fence.
+	// its owner and fence; a takeover and a settlement raise the fence. ErrUnsealed: nothing was written, and another Answer
+	// can be recorded.
 	End(ctx context.Context, t Ticket, e Ending) error
 
 	// Release takes back claims whose outcome their owner does not know (F-1): the keys of those that have won are free, and

@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS idempotency_record (
     lease_until     bigint      NOT NULL,
     state           smallint    NOT NULL, -- 1 running, 2 completed, 3 unknown, 4 tombstone, 5 free
     status          smallint    NOT NULL DEFAULT 0,
-    answer_encoding smallint    NOT NULL DEFAULT 1, -- 1 plain; another number would be an encrypted answer
+    answer_encoding smallint    NOT NULL DEFAULT 1, -- 1 plain, 2 sealed: see gormstore.Seal
     partial         boolean     NOT NULL DEFAULT false,
     expires_at      bigint,               -- end of retention
     purge_at        bigint,               -- end of the tombstone
@@ -72,7 +72,7 @@ CREATE TABLE IF NOT EXISTS idempotency_step (
     fence       bigint      NOT NULL, -- of the attempt that started the step first; of a finished database step, of the attempt that ran it
     started_at  bigint      NOT NULL,
     finished_at bigint,      -- when its result was recorded
-    encoding    smallint    NOT NULL DEFAULT 1, -- of the result: 1 plain
+    encoding    smallint    NOT NULL DEFAULT 1, -- of the result: 1 plain, 2 sealed
     result      bytea,
     derived     bytea, -- the keys of its calls and events, 32 bytes each
     PRIMARY KEY (record_id, name)

@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS idempotency_record (
     lease_until     INTEGER NOT NULL,
     state           INTEGER NOT NULL, -- 1 running, 2 completed, 3 unknown, 4 tombstone, 5 free
     status          INTEGER NOT NULL DEFAULT 0,
-    answer_encoding INTEGER NOT NULL DEFAULT 1, -- 1 plain; another number would be an encrypted answer
+    answer_encoding INTEGER NOT NULL DEFAULT 1, -- 1 plain, 2 sealed: see gormstore.Seal
     partial         INTEGER NOT NULL DEFAULT 0,
     expires_at      INTEGER,          -- end of retention
     purge_at        INTEGER,          -- end of the tombstone
@@ -55,7 +55,7 @@ CREATE TABLE IF NOT EXISTS idempotency_step (
     fence       INTEGER NOT NULL, -- of the attempt that started the step first; of a finished database step, of the attempt that ran it
     started_at  INTEGER NOT NULL,
     finished_at INTEGER, -- when its result was recorded
-    encoding    INTEGER NOT NULL DEFAULT 1, -- of the result: 1 plain
+    encoding    INTEGER NOT NULL DEFAULT 1, -- of the result: 1 plain, 2 sealed
     result      BLOB,
     derived     BLOB, -- the keys of its calls and events, 32 bytes each
     PRIMARY KEY (record_id, name)

@@ -78,7 +78,7 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 
 -- name: complete
 UPDATE public.idempotency_record AS r SET state = 2, status = $4, partial = $5, headers = $6, body = $7, expires_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), r.created_at) + $8,
-	purge_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), r.created_at) + $9, due_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), r.created_at) + $8, deadline_at = CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN r.deadline_at END
+	purge_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), r.created_at) + $9, due_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), r.created_at) + $8, answer_encoding = $10, deadline_at = CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN r.deadline_at END
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
 RETURNING pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END;
@@ -262,14 +262,15 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 
 -- name: importRecord
 INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed, due_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
+	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed, due_at,
+	answer_encoding)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
 ON CONFLICT (id) DO UPDATE SET fence = r.fence + 1, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
 	method = excluded.method, route = excluded.route, hash_version = excluded.hash_version,
 	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
-	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
+	answer_encoding = excluded.answer_encoding, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed
 RETURNING fence;
@@ -407,10 +408,10 @@ SELECT s.value FROM public.idempotency_setting s WHERE s.name = $1 FOR UPDATE;
 SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END,
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END,
-	r.owner, r.fence, r.recovery, r.hash_version, r.command_hash, r.expires_at, r.purge_at, r.status, r.partial, r.headers,
-	r.body, r.traceparent
+	r.owner, r.fence, r.recovery, r.hash_version, r.command_hash, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding,
+	r.headers, r.body, r.traceparent
 FROM public.idempotency_record r
-WHERE r.id = $1 AND r.state = 2 AND r.answer_encoding = 1 AND r.expires_at > CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint);
+WHERE r.id = $1 AND r.state = 2 AND r.expires_at > CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint);
 
 -- name: lookFirst
 SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END,
@@ -441,7 +442,7 @@ ON CONFLICT (id) DO UPDATE SET
 	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
-	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
+	answer_encoding = excluded.answer_encoding, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
 WHERE r.owner = excluded.owner AND r.state = 3 OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed;
 
@@ -543,9 +544,10 @@ WHERE r.id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.js
 
 -- name: putSteps
 WITH put AS (
-	INSERT INTO public.idempotency_step AS s (record_id, name, kind, state, fence, started_at, finished_at, result, derived)
+	INSERT INTO public.idempotency_step AS s (record_id, name, kind, state, fence, started_at, finished_at, result, derived, encoding)
 	SELECT $1::bytea, n.name, n.kind, n.state, n.fence, c.now + n.place,
-		CASE WHEN n.state = 2 THEN c.now + n.place END, n.result, n.derived
+		CASE WHEN n.state = 2 THEN c.now + n.place END, n.result, n.derived,
+		CASE WHEN n.state = 2 THEN $14::smallint ELSE 1 END
 	FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c, (VALUES
 		(0, $2::bigint, $3::text, $4::smallint, $5::smallint, $6::bytea, $7::bytea),
 		(1, $8::bigint, $9::text, $10::smallint, $11::smallint, $12::bytea, $13::bytea)) AS n (place, fence, name, kind, state, result, derived)
@@ -553,7 +555,8 @@ WITH put AS (
 	ON CONFLICT (record_id, name) DO UPDATE SET state = greatest(s.state, excluded.state),
 		finished_at = CASE WHEN s.state = 2 THEN s.finished_at ELSE excluded.finished_at END,
 		result = CASE WHEN s.state = 2 THEN s.result ELSE excluded.result END,
-		derived = CASE WHEN s.state = 2 THEN s.derived ELSE excluded.derived END
+		derived = CASE WHEN s.state = 2 THEN s.derived ELSE excluded.derived END,
+		encoding = CASE WHEN s.state = 2 THEN s.encoding ELSE excluded.encoding END
 	WHERE s.kind = excluded.kind AND s.fence = excluded.fence AND (s.state < 2 OR excluded.state = 2)
 	RETURNING s.name
 )
@@ -594,23 +597,23 @@ SELECT session_user::pg_catalog.text, pg_catalog.current_setting('role'), pg_cat
 -- name: recordAnswer
 INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
-	expires_at, purge_at, due_at)
+	expires_at, purge_at, due_at, answer_encoding)
 VALUES ($1, $2, $3, $4, 2, $5, $6, $7, $8, $9, $10, $11, $12, CASE WHEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) >= $13 THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
-	CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END, $14, $15, $16, $17, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $19, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18);
+	CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END, $14, $15, $16, $17, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $19, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18, $20);
 
 -- name: recordOver
 WITH one AS (INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
-	expires_at, purge_at, due_at)
+	expires_at, purge_at, due_at, answer_encoding)
 VALUES ($1, $2, $3, $4, 2, $5, $6, $7, $8, $9, $10, $11, $12, CASE WHEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) >= $13 THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
-	CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END, $14, $15, $16, $17, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $19, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18) ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
+	CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END, $14, $15, $16, $17, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $19, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18, $20) ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
 	method = excluded.method, route = excluded.route, hash_version = excluded.hash_version,
 	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
-	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
+	answer_encoding = excluded.answer_encoding, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
-WHERE r.fence = $20 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed)
+WHERE r.fence = $21 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed)
 RETURNING created_at AS at) SELECT coalesce(pg_catalog.max(one.at), 0) / pg_catalog.count(*) FROM one;
 
 -- name: recordRunning
@@ -677,14 +680,14 @@ VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $10, $11, $12, CAST(pg_catalog.da
 	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
-	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
+	answer_encoding = excluded.answer_encoding, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
 WHERE r.fence = $17 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed)
 RETURNING created_at AS at) SELECT coalesce(pg_catalog.max(one.at), 0) / pg_catalog.count(*) FROM one;
 
 -- name: sealAnswer
 WITH one AS (UPDATE public.idempotency_record AS r SET state = 2, status = $4, partial = $5, headers = $6, body = $7, expires_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), r.created_at) + $8,
-	purge_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), r.created_at) + $9, due_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), r.created_at) + $8
+	purge_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), r.created_at) + $9, due_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), r.created_at) + $8, answer_encoding = $10
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3)
 RETURNING CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS at) SELECT coalesce(pg_catalog.max(one.at), 0) / pg_catalog.count(*) FROM one;
 
@@ -705,7 +708,8 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 -- name: settle
 UPDATE public.idempotency_record AS r SET state = $3::smallint, fence = r.fence + 1, status = $4::smallint,
 	partial = false, headers = $5::bytea, body = $6::bytea, expires_at = CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $7::bigint, purge_at = CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $8::bigint,
-	due_at = CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $7::bigint, ends = CASE WHEN r.state = 1 THEN coalesce($11::bytea, r.ends) ELSE r.ends END
+	due_at = CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $7::bigint, ends = CASE WHEN r.state = 1 THEN coalesce($11::bytea, r.ends) ELSE r.ends END,
+	answer_encoding = $12::smallint
 WHERE r.id = $1 AND r.fence = $2 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))) AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)
 	AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $9::bigint AND $10::bigint AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;

@@ -61,7 +61,7 @@ SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000;
 
 -- name: complete
 UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, headers = ?6, body = ?7, expires_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, r.created_at) + ?8,
-	purge_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, r.created_at) + ?9, due_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, r.created_at) + ?8 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
+	purge_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, r.created_at) + ?9, due_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, r.created_at) + ?8, answer_encoding = ?10 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3);
 
 -- name: confirm
 ;
@@ -219,14 +219,15 @@ FROM main.idempotency_settlement s WHERE s.record_id = ?1 ORDER BY s.settled_at,
 
 -- name: importRecord
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed, due_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)
+	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed, due_at,
+	answer_encoding)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)
 ON CONFLICT (id) DO UPDATE SET fence = r.fence + 1, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
 	method = excluded.method, route = excluded.route, hash_version = excluded.hash_version,
 	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
-	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
+	answer_encoding = excluded.answer_encoding, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed
 RETURNING fence;
@@ -356,7 +357,7 @@ ON CONFLICT (id) DO UPDATE SET
 	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
-	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
+	answer_encoding = excluded.answer_encoding, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
 WHERE r.owner = excluded.owner AND r.state = 3 OR r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed;
 
@@ -436,8 +437,9 @@ UPDATE main.idempotency_record AS r SET due_at = CASE WHEN r.state = 2 THEN r.ex
 WHERE r.id IN (SELECT unhex(j.value) FROM json_each(?1) j);
 
 -- name: putSteps
-INSERT INTO main.idempotency_step AS s (record_id, name, kind, state, fence, started_at, finished_at, result, derived)
-SELECT ?1, n.name, n.kind, n.state, n.fence, c.now + n.place, CASE WHEN n.state = 2 THEN c.now + n.place END, n.result, n.derived
+INSERT INTO main.idempotency_step AS s (record_id, name, kind, state, fence, started_at, finished_at, result, derived, encoding)
+SELECT ?1, n.name, n.kind, n.state, n.fence, c.now + n.place, CASE WHEN n.state = 2 THEN c.now + n.place END, n.result, n.derived,
+	CASE WHEN n.state = 2 THEN ?14 ELSE 1 END
 FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c,
 	(SELECT 0 AS place, ?2 AS fence, ?3 AS name, ?4 AS kind, ?5 AS state, ?6 AS result, ?7 AS derived
 		UNION ALL SELECT 1, ?8, ?9, ?10, ?11, ?12, ?13) AS n
@@ -445,7 +447,8 @@ WHERE n.name IS NOT NULL
 ON CONFLICT (record_id, name) DO UPDATE SET state = max(s.state, excluded.state),
 	finished_at = CASE WHEN s.state = 2 THEN s.finished_at ELSE excluded.finished_at END,
 	result = CASE WHEN s.state = 2 THEN s.result ELSE excluded.result END,
-	derived = CASE WHEN s.state = 2 THEN s.derived ELSE excluded.derived END
+	derived = CASE WHEN s.state = 2 THEN s.derived ELSE excluded.derived END,
+	encoding = CASE WHEN s.state = 2 THEN s.encoding ELSE excluded.encoding END
 WHERE s.kind = excluded.kind AND s.fence = excluded.fence AND (s.state < 2 OR excluded.state = 2);
 
 -- name: raiseAgedFloors
@@ -477,23 +480,23 @@ WHERE s.name LIKE ?1 AND CAST(s.value AS bigint) < CAST(?2 AS bigint);
 -- name: recordAnswer
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
-	expires_at, purge_at, due_at)
+	expires_at, purge_at, due_at, answer_encoding)
 VALUES (?1, ?2, ?3, ?4, 2, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, CASE WHEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 >= ?13 THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 END, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
-	CASE WHEN true THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 END, ?14, ?15, ?16, ?17, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?18, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?19, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?18);
+	CASE WHEN true THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 END, ?14, ?15, ?16, ?17, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?18, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?19, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?18, ?20);
 
 -- name: recordOver
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
-	expires_at, purge_at, due_at)
+	expires_at, purge_at, due_at, answer_encoding)
 VALUES (?1, ?2, ?3, ?4, 2, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, CASE WHEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 >= ?13 THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 END, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
-	CASE WHEN true THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 END, ?14, ?15, ?16, ?17, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?18, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?19, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?18) ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
+	CASE WHEN true THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 END, ?14, ?15, ?16, ?17, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?18, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?19, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?18, ?20) ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
 	method = excluded.method, route = excluded.route, hash_version = excluded.hash_version,
 	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
-	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
+	answer_encoding = excluded.answer_encoding, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
-WHERE r.fence = ?20 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed)
+WHERE r.fence = ?21 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed)
 RETURNING created_at AS at;
 
 -- name: recordRunning
@@ -558,14 +561,14 @@ VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, CAST(unixepoch('su
 	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
-	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
+	answer_encoding = excluded.answer_encoding, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
 WHERE r.fence = ?17 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed)
 RETURNING created_at AS at;
 
 -- name: sealAnswer
 UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, headers = ?6, body = ?7, expires_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, r.created_at) + ?8,
-	purge_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, r.created_at) + ?9, due_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, r.created_at) + ?8
+	purge_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, r.created_at) + ?9, due_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, r.created_at) + ?8, answer_encoding = ?10
 WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state IN (1, 3)
 RETURNING CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS at;
 
@@ -584,7 +587,8 @@ SELECT s.value FROM main.idempotency_setting s WHERE s.name = ?1;
 -- name: settle
 UPDATE main.idempotency_record AS r SET state = ?3, fence = r.fence + 1, status = ?4,
 	partial = false, headers = ?5, body = ?6, expires_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?7, purge_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?8,
-	due_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?7, ends = CASE WHEN r.state = 1 THEN coalesce(?11, r.ends) ELSE r.ends END
+	due_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?7, ends = CASE WHEN r.state = 1 THEN coalesce(?11, r.ends) ELSE r.ends END,
+	answer_encoding = ?12
 WHERE r.id = ?1 AND r.fence = ?2 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)) AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND r.deadline_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
 	AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?9 AND ?10 AND true;
 

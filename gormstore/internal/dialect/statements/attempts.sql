@@ -7,12 +7,12 @@
 -- macro: answer
 -- Inserts a record with its answer: $1 to $9 id, scope, owner, fence, recovery, method, route, version and sum of the command
 -- hash; $10 realm; $11 whether the key is a timed one; $12 trace; $13 begin of the clock's window, outside of which the record
--- has no time; $14 to $19 as $4 to $9 of complete. It has no deadline where its COMMIT would not wait for the disk.
+-- has no time; $14 to $20 as $4 to $10 of complete. It has no deadline where its COMMIT would not wait for the disk.
 INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
-	expires_at, purge_at, due_at)
+	expires_at, purge_at, due_at, answer_encoding)
 VALUES ($1, $2, $3, $4, 2, $5, $6, $7, $8, $9, $10, $11, $12, CASE WHEN :now >= $13 THEN :now END, :now,
-	CASE WHEN :durable THEN :now END, $14, $15, $16, $17, :now + $18, :now + $19, :now + $18)
+	CASE WHEN :durable THEN :now END, $14, $15, $16, $17, :now + $18, :now + $19, :now + $18, $20)
 
 -- macro: running
 -- Inserts a record that runs: $1 to $12 as in :answer, $13 lease, $14 deadline, $15 and $16 the clock's window, outside of
@@ -29,7 +29,7 @@ scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery
 	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
-	answer_encoding = 1, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
+	answer_encoding = excluded.answer_encoding, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
 
 -- macro: or_take
@@ -39,9 +39,9 @@ WHERE r.fence = :it AND (:free)
 RETURNING created_at AS at
 
 -- macro: answered
--- $4 status, $5 partial, $6 headers, $7 body, $8 retention, $9 retention and tombstone.
+-- $4 status, $5 partial, $6 headers, $7 body, $8 retention, $9 retention and tombstone, $10 encoding.
 state = 2, status = $4, partial = $5, headers = $6, body = $7, expires_at = :latest(:now, r.created_at) + $8,
-	purge_at = :latest(:now, r.created_at) + $9, due_at = :latest(:now, r.created_at) + $8
+	purge_at = :latest(:now, r.created_at) + $9, due_at = :latest(:now, r.created_at) + $8, answer_encoding = $10
 
 -- macro: owned
 -- The attempt still owns the record: $2 owner, $3 fence (X-2).
@@ -52,8 +52,8 @@ r.id = $1 AND r.owner = $2 AND r.fence = $3
 :answer;
 
 -- name: recordOver
--- recordAnswer where a free record was seen, $20 its fence.
-:must_one(:answer :or_take($20));
+-- recordAnswer where a free record was seen, $21 its fence.
+:must_one(:answer :or_take($21));
 
 -- name: recordRunning
 -- The record of a Resume attempt that has seen none, with its first segment.

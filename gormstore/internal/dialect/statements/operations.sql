@@ -145,10 +145,11 @@ SELECT count(*) FROM (
 -- name: settle
 -- Ends an operation whose state is unknown, after its lease and deadline: $1 id, $2 the fence that was seen, $3 state, $4
 -- status, $5 headers, $6 body, $7 retention, $8 retention and tombstone, $9 and $10 the clock's window. $11 how the
--- attempts have ended of which the last is gone; NULL: as before.
+-- attempts have ended of which the last is gone; NULL: as before. $12 encoding.
 UPDATE :"schema".idempotency_record AS r SET state = $3::smallint, fence = r.fence + 1, status = $4::smallint,
 	partial = false, headers = $5::bytea, body = $6::bytea, expires_at = :now + $7::bigint, purge_at = :now + $8::bigint,
-	due_at = :now + $7::bigint, ends = CASE WHEN r.state = 1 THEN coalesce($11::bytea, r.ends) ELSE r.ends END
+	due_at = :now + $7::bigint, ends = CASE WHEN r.state = 1 THEN coalesce($11::bytea, r.ends) ELSE r.ends END,
+	answer_encoding = $12::smallint
 WHERE r.id = $1 AND r.fence = $2 AND (:unknown) AND r.lease_until <= :now AND r.deadline_at <= :now
 	AND :now BETWEEN $9::bigint AND $10::bigint AND :durably;
 
@@ -209,11 +210,12 @@ WHERE NOT EXISTS (SELECT 1 FROM :"schema".idempotency_setting o WHERE o.name LIK
 ON CONFLICT (name) DO NOTHING;
 
 -- name: importRecord
--- Adds a record whose id is not there, or is free, and returns the fence of the record that was written. $22 due_at. A free record's
--- fence rises, and so it is above the imported one's own. The record's lock is held.
+-- Adds a record whose id is not there, or is free, and returns the fence of the record that was written. $22 due_at, $23
+-- encoding. A free record's fence rises, and so it is above the imported one's own. The record's lock is held.
 INSERT INTO :"schema".idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed, due_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
+	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed, due_at,
+	answer_encoding)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
 ON CONFLICT (id) DO UPDATE SET fence = r.fence + 1, :instead
 WHERE :free
 RETURNING fence;

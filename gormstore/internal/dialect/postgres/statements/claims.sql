@@ -99,10 +99,10 @@ FROM (SELECT) AS one LEFT JOIN :"schema".idempotency_record r ON r.id = $1;
 -- lookFirst for an answer that can be replayed, with the columns that a replay needs.
 SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN :now END,
 	:server,
-	r.owner, r.fence, r.recovery, r.hash_version, r.command_hash, r.expires_at, r.purge_at, r.status, r.partial, r.headers,
-	r.body, r.traceparent
+	r.owner, r.fence, r.recovery, r.hash_version, r.command_hash, r.expires_at, r.purge_at, r.status, r.partial, r.answer_encoding,
+	r.headers, r.body, r.traceparent
 FROM :"schema".idempotency_record r
-WHERE r.id = $1 AND r.state = 2 AND r.answer_encoding = 1 AND r.expires_at > :now;
+WHERE r.id = $1 AND r.state = 2 AND r.expires_at > :now;
 
 -- name: held
 -- Says whether somebody holds a record's lock ($1 and $2, its halves). It takes no lock. A standby does not know the locks of
