@@ -30,6 +30,7 @@ var (
 	park          = way{"`Park`", app.park, created, false}
 	oneSelect     = way{"one plain SELECT", app.oneSelect, plain, true}
 	replay        = way{"replay", app.rollback, created, true}
+	sealedReplay  = way{"sealed replay", app.sealedRollback, created, true}
 )
 
 // A whole app of Gin and GORM: what a user of the library measures.
@@ -130,7 +131,7 @@ func (b *benchmark) here(t testing.TB, url string) (c comparison, err error) {
 	for _, v := range []variant{{inSQL, plainSQL, pool}, {inGORM, withGORM, pool}} {
 		ways := []way{bare, oneTransaction, claimFirst, rollback, twoBare, resume}
 		if v.name == inSQL {
-			ways = append(ways, twoStatements, park, oneSelect, replay)
+			ways = append(ways, twoStatements, park, oneSelect, replay, sealedReplay)
 		} else {
 			ways = append(ways, ginBare, ginRollback)
 		}

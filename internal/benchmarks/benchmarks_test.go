@@ -29,7 +29,7 @@ func TestRun(t *testing.T) {
 	require.Equal(t, 1, b.rounds)
 	text := b.tell(o)
 	for _, w := range []way{
-		bare, oneTransaction, claimFirst, rollback, twoStatements, park, oneSelect, replay, twoBare, resume,
+		bare, oneTransaction, claimFirst, rollback, twoStatements, park, oneSelect, replay, sealedReplay, twoBare, resume,
 		ginBare, ginRollback,
 	} {
 		require.Contains(t, text, "| "+w.name, w.name)

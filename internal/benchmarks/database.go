@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"path/filepath"
@@ -19,9 +20,10 @@ import (
 
 // opened is a pool, with a store on it that has no option set.
 type opened struct {
-	db    *gorm.DB
-	pool  *sql.DB
-	store *gormstore.Store
+	db     *gorm.DB
+	pool   *sql.DB
+	store  *gormstore.Store
+	sealed *gormstore.Store // one that seals, on PostgreSQL
 }
 
 // connections is the size of the pools.
@@ -43,8 +45,28 @@ func openConfig(t testing.TB, config *pgx.ConnConfig, size int) (opened, error) 
 	if err != nil {
 		return opened{}, err
 	}
+	if on.sealed, err = sealedStore(t, pool); err != nil {
+		return opened{}, err
+	}
 	_, err = pool.ExecContext(context.Background(), byHandTable)
 	return on, err
+}
+
+// sealedStore is a second store on a pool, whose answers are sealed.
+func sealedStore(t testing.TB, pool *sql.DB) (*gormstore.Store, error) {
+	db, err := gorm.Open(pgdriver.New(pgdriver.Config{Conn: pool}), &gorm.Config{Logger: logger.Discard})
+	if err != nil {
+		return nil, err
+	}
+	aead, err := gormstore.AESGCM(gormstore.SealingKey{Name: "benchmark", Key: bytes.Repeat([]byte("key "), 8)})
+	if err != nil {
+		return nil, err
+	}
+	store, err := gormstore.New(db, gormstore.Seal(aead))
+	if err == nil {
+		t.Cleanup(func() { _ = store.Close() })
+	}
+	return store, err
 }
 
 // openSQLite makes a file.
@@ -81,5 +103,5 @@ func newOpened(t testing.TB, pool *sql.DB, dialector gorm.Dialector, size int) (
 		return opened{}, err
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	return opened{db, pool, store}, nil
+	return opened{db, pool, store, nil}, nil
 }

@@ -63,6 +63,12 @@ func (a app) rollback() http.Handler {
 	return a.keyed(core.Rollback, func(ctx context.Context, key string) error { return a.attempt(ctx).insert(ctx, key) })
 }
 
+// sealedRollback is rollback on a store that seals.
+func (a app) sealedRollback() http.Handler {
+	a.on.store = a.on.sealed
+	return a.rollback()
+}
+
 // failing writes nothing and answers 500.
 func (a app) failing() http.Handler {
 	return a.keyed(core.Rollback, func(context.Context, string) error { return errors.New("nothing was written") })

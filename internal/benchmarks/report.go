@@ -87,6 +87,7 @@ func (o outcome) ratios() [][]string {
 		{o.here, "", rollback, claimFirst, turn.rate, "0.95; 1.1"},
 		{o.here, "", park, twoStatements, turn.rate, "0.7; 0.75"},
 		{o.here, "", replay, oneSelect, turn.rate, "0.75; 0.8"},
+		{o.here, "", sealedReplay, replay, turn.rate, "0.9"},
 		{o.here, "", resume, twoBare, turn.rate, "0.4; 0.45"},
 		{o.away, " at 1 ms", rollback, bare, turn.rate, "0.95"},
 		{o.away, " at 1 ms", rollback, oneTransaction, turn.rate, ""},
@@ -159,7 +160,7 @@ func (o outcome) ways() [][]string {
 			rows = append(rows, row)
 		}
 	}
-	add(o.here, "", bare, oneTransaction, claimFirst, rollback, twoStatements, park, oneSelect, replay, twoBare, resume,
+	add(o.here, "", bare, oneTransaction, claimFirst, rollback, twoStatements, park, oneSelect, replay, sealedReplay, twoBare, resume,
 		ginBare, ginRollback)
 	add(o.away, " at 1 ms", bare, oneTransaction, rollback, twoBare, resume)
 	add(o.inFile, " on SQLite", bare, oneTransaction, rollback, twoBare, resume)
