@@ -81,7 +81,7 @@ func viewOf(rec Record) operationView {
 }
 
 func viewOfAnswer(answer Answer) *answerView {
-	a := &answerView{Status: answer.Status, Header: answer.Header, Partial: answer.Partial}
+	a := &answerView{Status: answer.Status, Header: answer.Header, Partial: answer.Partial || answer.Unread != store.Readable}
 	switch body := answer.Body; {
 	case len(body) == 0:
 	case json.Valid(body):
