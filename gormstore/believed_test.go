@@ -48,8 +48,14 @@ func TestConfirmAsksTheServerThatWasRead(t *testing.T) {
 // readBackOf is what the end of a Rollback attempt reads after its COMMIT has been cut off.
 func readBackOf(t *testing.T, s *Store, ticket store.Ticket) (committed, certain bool) {
 	t.Helper()
+	return readBackAnswer(t, s, ticket, done)
+}
+
+func readBackAnswer(t *testing.T, s *Store, ticket store.Ticket, answer store.Completion) (committed, certain bool) {
+	t.Helper()
 	a := &attempt{store: s, claim: store.Claim{ID: ticket.ID, Owner: ticket.Owner}, fence: ticket.Fence}
-	a.first = segment{attempt: a, seal: &store.Seal{Answer: &store.Completion{}}}
+	a.first = segment{attempt: a, seal: &store.Seal{Answer: &answer}}
+	require.NoError(t, a.first.sealUp(t.Context()))
 	committed, certain, stale := (&txn.Tx{DB: s.db, Entry: &a.first}).Look(t.Context())
 	require.NoError(t, stale)
 	return committed, certain
@@ -69,6 +75,10 @@ func TestReadBackAsksForItsOwnAnswer(t *testing.T) {
 	require.NoError(t, st.End(t.Context(), ticket, store.Ending{State: store.Completed, Answer: done}))
 	committed, _ = readBackOf(t, st, ticket)
 	require.True(t, committed)
+	another := done
+	another.Answer.Body = []byte("{}")
+	committed, _ = readBackAnswer(t, st, ticket, another)
+	require.False(t, committed, "the bytes are compared")
 	other, later := ticket, ticket
 	other.Owner[0]++
 	later.Fence++

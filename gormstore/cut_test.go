@@ -29,14 +29,14 @@ type cuttable struct {
 	db    *gorm.DB
 }
 
-func newCuttable(t *testing.T, way way) *cuttable {
+func newCuttable(t *testing.T, way way, options ...gormstore.Option) *cuttable {
 	t.Helper()
 	url := migratedURL(t)
 	db := openPostgres(t, url, 2)
 	p := newProxy(t, url)
 	through := way.of(t, openPostgres(t, p.url, 4))
 	pool := try(through.DB()).ok(t)
-	c := &cuttable{p, newStore(t, through), pool, db}
+	c := &cuttable{p, newStore(t, through, options...), pool, db}
 	warm, _ := beginRow(t, c.store, command(store.Rollback))
 	require.NoError(t, warm.Rollback())
 	return c

@@ -135,9 +135,14 @@ func migrate(t *testing.T, db *gorm.DB) {
 }
 
 // newStore is a store of an app that has asked at start whether the database will do: no first claim has to wait for it.
-func newStore(t *testing.T, db *gorm.DB) *gormstore.Store {
+func newStore(t *testing.T, db *gorm.DB, options ...gormstore.Option) *gormstore.Store {
 	t.Helper()
-	store := unasked(t, db)
+	return asked(t, unasked(t, db, options...))
+}
+
+// asked has asked whether the database will do.
+func asked(t *testing.T, store *gormstore.Store) *gormstore.Store {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	_ = store.Validate(ctx)
@@ -145,9 +150,9 @@ func newStore(t *testing.T, db *gorm.DB) *gormstore.Store {
 }
 
 // unasked is a store of an app that has not.
-func unasked(t *testing.T, db *gorm.DB) *gormstore.Store {
+func unasked(t *testing.T, db *gorm.DB, options ...gormstore.Option) *gormstore.Store {
 	t.Helper()
-	store := try(gormstore.New(db)).ok(t)
+	store := try(gormstore.New(db, options...)).ok(t)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	return store
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/storetest"
+	"github.com/auth19/idem/gormstore"
 )
 
 // TestStore runs the suite that every store passes, on every database and mode that the store is promised to work in.
@@ -21,6 +22,11 @@ func TestStore(t *testing.T) {
 			t.Parallel()
 			newSubject := subjects(t, d)
 			features := storetest.Features{Attempts: true, Rows: true, Shared: d.shared, Watch: true, Settings: true, Proposed: true}
+			if d.name == "postgres" || d.name == "sqlite" {
+				t.Run("sealed", func(t *testing.T) {
+					storetest.Run(t, subjects(t, d, gormstore.Seal(aead(t, "2026-a"))), features)
+				})
+			}
 			storetest.Run(t, newSubject, features)
 			t.Run("stress", func(t *testing.T) { storetest.Stress(t, newSubject, features) })
 		})
@@ -29,11 +35,11 @@ func TestStore(t *testing.T) {
 
 // subjects makes empty stores. On PostgreSQL they share a database and two pools, emptied for each test: creating a
 // database takes longer than most tests, and TRUNCATE too, which makes all tables and indexes anew.
-func subjects(t *testing.T, d database) func(t *testing.T) storetest.Subject {
+func subjects(t *testing.T, d database, options ...gormstore.Option) func(t *testing.T) storetest.Subject {
 	if !d.shared {
 		return func(t *testing.T) storetest.Subject {
 			db := d.fresh(t)(t)
-			return subject(t, db, nil)
+			return subject(t, db, nil, options...)
 		}
 	}
 	open := d.fresh(t)
@@ -51,13 +57,13 @@ func subjects(t *testing.T, d database) func(t *testing.T) storetest.Subject {
 			}
 			return err
 		}))
-		return subject(t, db, twin)
+		return subject(t, db, twin, options...)
 	}
 }
 
-func subject(t *testing.T, db, twin *gorm.DB) storetest.Subject {
+func subject(t *testing.T, db, twin *gorm.DB, options ...gormstore.Option) storetest.Subject {
 	s := storetest.Subject{
-		Store: newStore(t, db),
+		Store: newStore(t, db, options...),
 		Advance: func(t *testing.T, d time.Duration) {
 			advance(t, db, d)
 			moveBack(t, db, d, "idempotency_step", "started_at", "finished_at")
@@ -70,7 +76,7 @@ func subject(t *testing.T, db, twin *gorm.DB) storetest.Subject {
 		Effects: func(t *testing.T) int { return countEffects(t, db) },
 	}
 	if twin != nil {
-		s.Twin = func(t *testing.T) store.Operations { return newStore(t, twin) }
+		s.Twin = func(t *testing.T) store.Operations { return newStore(t, twin, options...) }
 	}
 	return s
 }
