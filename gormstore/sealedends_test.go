@@ -26,7 +26,7 @@ var (
 	_ tinkAEAD       = gormstore.AEAD(nil)
 )
 
-// An operator's answer and an imported one are sealed as any, and one that cannot be sealed settles and imports nothing.
+// An operator's answer, a proposed one and an imported one are sealed as any, and one that cannot be sealed settles and imports nothing.
 //
 // CONTRACT F-9, X-7, F-4
 func TestSettledAndImportedAnswersAreSealed(t *testing.T) {
@@ -47,6 +47,19 @@ func TestSettledAndImportedAnswersAreSealed(t *testing.T) {
 			return st.Settle(t.Context(), store.Settlement{ID: c.ID, Fence: ticket.Fence, Answer: a, Who: "olga", Why: "asked",
 				Window: store.Window{From: time.Unix(0, 0), To: time.Now().Add(time.Hour)}})
 		}
+		proposal := store.Note{ID: c.ID, Token: [16]byte{7}, Who: "otto", Text: "asked", Fence: ticket.Fence, Decision: []byte(iban)}
+		window := store.Window{From: time.Unix(0, 0), To: time.Now().Add(time.Hour)}
+		f.fail.Store(&fail)
+		require.ErrorIs(t, st.Propose(t.Context(), proposal, window), store.ErrUnsealed)
+		f.fail.Store(nil)
+		require.NoError(t, st.Propose(t.Context(), proposal, window))
+		require.NotContains(t, tables(t, db), "DE89")
+		decision := func() []byte { return try(st.Notes(t.Context(), []store.ID{c.ID})).ok(t)[c.ID][0].Decision }
+		require.Equal(t, iban, string(decision()))
+		execute(t, db, "UPDATE idempotency_note SET fence = fence + 1")
+		require.Nil(t, decision(), "it was about another attempt")
+		execute(t, db, "DELETE FROM idempotency_note")
+
 		f.fail.Store(&fail)
 		_, err := settle(&kept)
 		require.ErrorIs(t, err, store.ErrUnsealed)

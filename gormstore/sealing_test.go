@@ -147,7 +147,7 @@ func sealedCommands(t *testing.T, st *gormstore.Store) map[core.Recovery]func(ke
 func tables(t *testing.T, db *gorm.DB) string {
 	t.Helper()
 	var all []byte
-	for _, table := range []string{"idempotency_record", "idempotency_step"} {
+	for _, table := range []string{"idempotency_record", "idempotency_step", "idempotency_note"} {
 		rows := try(db.Raw("SELECT * FROM " + table).Rows()).ok(t)
 		columns := try(rows.Columns()).ok(t)
 		for rows.Next() {
