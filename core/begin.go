@@ -258,7 +258,8 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *sto
 			return NewProblem(CodeForbidden, "the caller may not see the answer to this command (any more)")
 		}
 		if rec.Answer.Partial || rec.Unread() == store.Lost {
-			p := NewProblem(CodeResponseNotReplayable, "the command was carried out; its answer is not kept, or cannot be read any more")
+			p := NewProblem(CodeResponseNotReplayable, "the command was carried out; its answer is not kept, or cannot be read any "+
+				"more")
 			p.Answered = new(rec.Answer) // a copy: rec itself stays off the heap
 			return p
 		}

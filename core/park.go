@@ -47,8 +47,8 @@ func (a *Attempt) withoutSeal(err error, answer *Answer) bool {
 	if !errors.Is(err, store.ErrUnsealed) || errors.Is(err, ErrRetryable) {
 		return false
 	}
-	a.observe(Event{Kind: EventFailed, Status: answer.Status, Err: fmt.Errorf("of the answer the status alone is recorded, and "+
-		"a repeat is told response_not_replayable: %w", err)})
+	a.observe(Event{Kind: EventFailed, Status: answer.Status, Err: fmt.Errorf("of the answer the status alone is recorded, "+
+		"and a repeat is told response_not_replayable: %w", err)})
 	*answer = Answer{Status: answer.Status, Partial: true}
 	return true
 }

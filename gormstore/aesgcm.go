@@ -39,10 +39,10 @@ type keyring struct {
 }
 
 // AESGCM returns an [AEAD] for [Seal] and [Unseal] that seals with current, and opens what any of the keys has sealed. It is
-// XAES-256-GCM (https://c2sp.org/XAES-256-GCM): a key of its own for each message, derived from a random nonce of 24 bytes. So
-// there is no counter, and no number of messages after which a key has to be replaced. To replace one, give the new key to all
-// instances as an older one first, and make it the current one then. A key stays among the older ones as long as anything is
-// kept that it has sealed.
+// XAES-256-GCM (https://c2sp.org/XAES-256-GCM): a key of its own for each message, derived from a random nonce of 24 bytes.
+// So there is no counter, and no number of messages after which a key has to be replaced. To replace one, give the new key
+// to all instances as an older one first, and make it the current one then. A key stays among the older ones as long as
+// anything is kept that it has sealed.
 //
 // Errors: a name or a key that is none; two keys of one name.
 func AESGCM(current SealingKey, older ...SealingKey) (AEAD, error) {
@@ -54,8 +54,8 @@ func AESGCM(current SealingKey, older ...SealingKey) (AEAD, error) {
 		case ring.keys[key.Name] != nil:
 			return nil, fmt.Errorf("idem: gormstore.AESGCM: two keys have the Name %q; give each its own", key.Name)
 		case len(key.Key) != sealingKeySize || bytes.Count(key.Key, []byte{0}) == sealingKeySize:
-			return nil, fmt.Errorf("idem: gormstore.AESGCM: Key of %q: want %d random bytes (openssl rand 32), not %d bytes that are "+
-				"text or zero", key.Name, sealingKeySize, len(key.Key))
+			return nil, fmt.Errorf("idem: gormstore.AESGCM: Key of %q: want %d random bytes (openssl rand 32), not %d bytes that "+
+				"are text or zero", key.Name, sealingKeySize, len(key.Key))
 		}
 		x, err := newXAES(key.Key)
 		if err != nil {
@@ -67,7 +67,8 @@ func AESGCM(current SealingKey, older ...SealingKey) (AEAD, error) {
 }
 
 func isKeyName(name string) bool {
-	return name != "" && len(name) <= maxKeyName && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' })
+	hidden := func(r rune) bool { return r <= ' ' || r > '~' }
+	return name != "" && len(name) <= maxKeyName && !strings.ContainsFunc(name, hidden)
 }
 
 // Encrypt implements [AEAD].
@@ -133,8 +134,8 @@ func newXAES(key []byte) (*xaes, error) {
 	return x, nil
 }
 
-// derive returns the AES-256-GCM of a nonce of 24 bytes, and its own nonce: the last 12 of them. The key is made of the first
-// ones, by two blocks of CMAC.
+// derive returns the AES-256-GCM of a nonce of 24 bytes, and its own nonce: the last 12 of them. The key is made of the
+// first ones, by two blocks of CMAC.
 func (x *xaes) derive(nonce []byte) (cipher.AEAD, []byte, error) {
 	key := make([]byte, 0, sealingKeySize)
 	for i := byte(1); i <= 2; i++ {

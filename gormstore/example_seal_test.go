@@ -13,8 +13,8 @@ func unwrap(_ context.Context, wrapped string) ([]byte, error) {
 	return base64.StdEncoding.DecodeString(wrapped)
 }
 
-// What the store records of answers and steps cannot be read in a dump. Before Seal is switched on, every instance has the key
-// with Unseal.
+// What the store records of answers and steps cannot be read in a dump. Before Seal is switched on, every instance has the
+// key with Unseal.
 func ExampleSeal() {
 	db, done := exampleDB()
 	defer done()

@@ -15,7 +15,8 @@ import (
 	"github.com/auth19/idem/gormstore"
 )
 
-// tinkAEAD has the methods of AEAD of github.com/tink-crypto/tink-go/v2/tink, and no more. Package interop tries Tink itself.
+// tinkAEAD has the methods of AEAD of github.com/tink-crypto/tink-go/v2/tink, and no more. Package interop tries Tink
+// itself.
 type tinkAEAD interface {
 	Encrypt(plaintext, associatedData []byte) ([]byte, error)
 	Decrypt(ciphertext, associatedData []byte) ([]byte, error)
@@ -95,8 +96,8 @@ func TestSettledAndImportedAnswersAreSealed(t *testing.T) {
 	})
 }
 
-// An owner that wakes behind its deadline still records its answer, sealed; one that cannot be sealed has a second for it, and
-// the status alone is recorded.
+// An owner that wakes behind its deadline still records its answer, sealed; one that cannot be sealed has a second for it,
+// and the status alone is recorded.
 //
 // CONTRACT F-9, X-2, R-4
 func TestLateAnswerIsSealed(t *testing.T) {
@@ -152,8 +153,8 @@ func TestSealCountsIntoTheDeadline(t *testing.T) {
 	require.Zero(t, countEffects(t, db))
 }
 
-// What a call has returned and cannot be sealed is unfinished, also where no window was declared: then the operation is parked,
-// because the call may not be made again.
+// What a call has returned and cannot be sealed is unfinished, also where no window was declared: then the operation is
+// parked, because the call may not be made again.
 //
 // CONTRACT F-9, X-3
 func TestUnsealedResultWithoutAWindow(t *testing.T) {

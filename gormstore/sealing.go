@@ -14,9 +14,9 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// AEAD seals and opens bytes. [AESGCM] returns one, and those of Tink (github.com/tink-crypto/tink-go) have the same methods.
-// It must be safe for many goroutines, and local: each answer is sealed inside its transaction. So one that asks a KMS for
-// each message (an envelope AEAD) is wrong here. Unwrap the keyset by the KMS once, when the app starts.
+// AEAD seals and opens bytes. [AESGCM] returns one, and those of Tink (github.com/tink-crypto/tink-go) have the same
+// methods. It must be safe for many goroutines, and local: each answer is sealed inside its transaction. So one that asks a
+// KMS for each message (an envelope AEAD) is wrong here. Unwrap the keyset by the KMS once, when the app starts.
 type AEAD interface {
 	Encrypt(plaintext, associatedData []byte) ([]byte, error)
 	Decrypt(ciphertext, associatedData []byte) ([]byte, error)
@@ -32,9 +32,9 @@ type KeyNamer interface {
 // readable. Give the keys to all instances with [Unseal] first: an instance that cannot open an answer repeats it to nobody
 // (503). To switch it off, go back to Unseal, and leave the keys there. See docs/database.md for what is not sealed.
 //
-// A seal that fails, panics, or takes longer than 5 s, half of the time that the attempt has left, or the claim timeout where no
-// rows are written: a Rollback attempt is rolled back (503). Of Park and Resume the status alone is recorded, which is an
-// event, and a call stays unfinished.
+// A seal that fails, panics, or takes longer than 5 s, half of the time that the attempt has left, or the claim timeout
+// where no rows are written: a Rollback attempt is rolled back (503). Of Park and Resume the status alone is recorded,
+// which is an event, and a call stays unfinished.
 func Seal(aead AEAD) Option { return func(o *options) { o.seals = append(o.seals, given{aead, true}) } }
 
 // Unseal opens what other instances have sealed with aead, and seals nothing. See [Seal].
@@ -42,8 +42,8 @@ func Unseal(aead AEAD) Option {
 	return func(o *options) { o.seals = append(o.seals, given{aead, false}) }
 }
 
-// Lost names sealing keys that are lost for good. The repeat of a completed command whose answer such a key has sealed is told
-// 409 response_not_replayable, instead of 503; a Resume operation that needs the result of such a step is parked.
+// Lost names sealing keys that are lost for good. The repeat of a completed command whose answer such a key has sealed is
+// told 409 response_not_replayable, instead of 503; a Resume operation that needs the result of such a step is parked.
 func Lost(names ...string) Option { return func(o *options) { o.lost = append(o.lost, names...) } }
 
 // The encodings of answers and of results of steps.
@@ -115,8 +115,8 @@ func newSealing(o options) (*sealing, error) {
 	open, err := s.call(ctx, s.Decrypt, box, data)
 	_, other := s.call(ctx, s.Decrypt, box, []byte("other"))
 	if err != nil || !bytes.Equal(open, probe) || other == nil || bytes.Contains(box, probe) {
-		return nil, errors.Join(errors.New("Seal, Unseal: the AEAD does not seal, or does not open what it has sealed, or opens it "+
-			"with other associated data"), err)
+		return nil, errors.Join(errors.New("Seal, Unseal: the AEAD does not seal, or does not open what it has sealed, or opens "+
+			"it with other associated data"), err)
 	}
 	return s, nil
 }
@@ -159,8 +159,8 @@ func (s *sealing) call(ctx context.Context, method func(text, data []byte) ([]by
 	}
 }
 
-// within bounds a call of the AEAD by half of what is left until a deadline, so that the rest is enough to record that it has
-// failed. deadline is zero where there is none.
+// within bounds a call of the AEAD by half of what is left until a deadline, so that the rest is enough to record that it
+// has failed. deadline is zero where there is none.
 func within(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
 	limit := sealPatience
 	switch left := time.Until(deadline); {
@@ -261,8 +261,8 @@ func (s *sealing) open(ctx context.Context, encoding int16, stored, data []byte)
 	return message, store.Readable
 }
 
-// opening bounds how long the rows of one question are opened together: by half of what is left of its time, so that the rest
-// is enough to say that they cannot be read.
+// opening bounds how long the rows of one question are opened together: by half of what is left of its time, so that the
+// rest is enough to say that they cannot be read.
 func opening(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, _ := ctx.Deadline()
 	return within(ctx, deadline)
@@ -347,8 +347,8 @@ func (s *sealing) encoding() int64 {
 	return plain
 }
 
-// sealUp seals what the segment is to write, once for the attempt. A step whose result cannot be sealed has not finished.
-// If the answer of a Resume attempt cannot be sealed, nothing was sent, and the caller may give the status alone.
+// sealUp seals what the segment is to write, once for the attempt. A step whose result cannot be sealed has not finished
+// . If the answer of a Resume attempt cannot be sealed, nothing was sent, and the caller may give the status alone.
 func (e *segment) sealUp(ctx context.Context) error {
 	a := e.attempt
 	e.results = make([][]byte, 0, len(e.seal.Steps))

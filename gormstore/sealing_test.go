@@ -149,6 +149,7 @@ func tables(t *testing.T, db *gorm.DB) string {
 	var all []byte
 	for _, table := range []string{"idempotency_record", "idempotency_step", "idempotency_note"} {
 		rows := try(db.Raw("SELECT * FROM " + table).Rows()).ok(t)
+		defer func() { require.NoError(t, rows.Close()) }()
 		columns := try(rows.Columns()).ok(t)
 		for rows.Next() {
 			values := make([]any, len(columns))
@@ -165,7 +166,7 @@ func tables(t *testing.T, db *gorm.DB) string {
 				}
 			}
 		}
-		require.NoError(t, errors.Join(rows.Err(), rows.Close()))
+		require.NoError(t, rows.Err())
 	}
 	return string(all)
 }
@@ -221,8 +222,8 @@ func requireReplay(t *testing.T, first, again *httptest.ResponseRecorder) {
 	require.Equal(t, first.Header().Get("Location"), again.Header().Get("Location"))
 }
 
-// Any two sealed values of a table that change places are noticed, and so is another status, or another word about whether the
-// answer is whole.
+// Any two sealed values of a table that change places are noticed, and so is another status, or another word about whether
+// the answer is whole.
 //
 // CONTRACT F-9, M-3
 func TestExchangedSealedValues(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The vectors of https://c2sp.org/XAES-256-GCM, where the top bit of CMAC's subkey is 0, and where it is 1; and 10,000 random
-// messages, whose sum it gives.
+// The vectors of https://c2sp.org/XAES-256-GCM, where the top bit of CMAC's subkey is 0, and where it is 1; and 10,000
+// random messages, whose sum it gives.
 func TestVectorsOfXAES(t *testing.T) {
 	t.Parallel()
 	fill := func(b byte) (key []byte) {

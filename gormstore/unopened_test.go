@@ -114,8 +114,8 @@ func (panicsOpening) Decrypt([]byte, []byte) ([]byte, error) { panic("open") }
 
 func (h hanging) Decrypt([]byte, []byte) ([]byte, error) { <-h.done; return nil, nil }
 
-// A row that cannot be opened breaks no list, no page, no question about other rows, no sweep and no erasure. Its own caller is
-// told 503, and no part of it.
+// A row that cannot be opened breaks no list, no page, no question about other rows, no sweep and no erasure. Its own caller
+// is told 503, and no part of it.
 //
 // CONTRACT F-9, M-7, M-8, T-3
 func TestUnopenedRowBreaksNothing(t *testing.T) {
@@ -198,8 +198,8 @@ func TestUnopenedRowIsSwept(t *testing.T) {
 	})
 }
 
-// The attempt of an instance that cannot open the result of a step runs nothing, and counts: the operation waits for its next
-// attempt, and an instance that can goes on without a second call.
+// The attempt of an instance that cannot open the result of a step runs nothing, and counts: the operation waits for its
+// next attempt, and an instance that can goes on without a second call.
 //
 // CONTRACT F-9, X-10, H-4
 func TestUnopenedStepWaitsForAnotherInstance(t *testing.T) {

@@ -117,7 +117,8 @@ func (v *visit) showSettle(status int, life core.Life, form settlement, wrong, p
 		return v.fail(http.StatusConflict, "It is too early to settle it", "Its handler may be at work until "+utc(from)+".")
 	}
 	page.Refs = v.references([]store.ID{rec.ID})[rec.ID]
-	if last, err := v.operator.LastAnswered(v.r.Context(), rec.Method, rec.Route); err == nil && last.Unread() == store.Readable {
+	last, err := v.operator.LastAnswered(v.r.Context(), rec.Method, rec.Route)
+	if err == nil && last.Unread() == store.Readable {
 		page.Example = exampleOf(last.Answer, last.Scope == rec.Scope)
 	} else if err != nil && !errors.Is(err, store.ErrNotFound) {
 		v.operator.Failed(v.r.Context(), err) // the form is of use without it

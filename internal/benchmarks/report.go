@@ -160,8 +160,8 @@ func (o outcome) ways() [][]string {
 			rows = append(rows, row)
 		}
 	}
-	add(o.here, "", bare, oneTransaction, claimFirst, rollback, twoStatements, park, oneSelect, replay, sealedReplay, twoBare, resume,
-		ginBare, ginRollback)
+	add(o.here, "", bare, oneTransaction, claimFirst, rollback, twoStatements, park, oneSelect, replay, sealedReplay, twoBare,
+		resume, ginBare, ginRollback)
 	add(o.away, " at 1 ms", bare, oneTransaction, rollback, twoBare, resume)
 	add(o.inFile, " on SQLite", bare, oneTransaction, rollback, twoBare, resume)
 	return rows

@@ -15,7 +15,8 @@ import (
 	"github.com/auth19/idem/gormstore"
 )
 
-// Tink's AEAD seals answers as it is. A keyset whose primary key was replaced opens those of before; another keyset does not.
+// Tink's AEAD seals answers as it is. A keyset whose primary key was replaced opens those of before; another keyset does
+// not.
 //
 // CONTRACT F-9
 func TestTinkSealsAnswers(t *testing.T) {

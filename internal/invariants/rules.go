@@ -153,8 +153,8 @@ var contract = []chapter{
 		{id: "F-6", says: "Statements name their schema, found once; records in another schema are refused until one is named."},
 		{id: "F-7", says: "A store knows how many connections it may use."},
 		{id: "F-8", says: "A server that takes no writes answers no question; the money path is tried before the first claim."},
-		{id: "F-9", says: "What is sealed is never recorded in plain. A row that cannot be opened is 503, nothing of it is run or " +
-			"told, and it breaks no list, sweep, erasure or page; one whose key is lost is not replayable."},
+		{id: "F-9", says: "What is sealed is never recorded in plain. A row that cannot be opened is 503, nothing of it is run " +
+			"or told, and it breaks no list, sweep, erasure or page; one whose key is lost is not replayable."},
 	}},
 	{"P. Problems", []rule{
 		{id: "P-1", says: "Errors are RFC 9457 problems with stable codes, and a header that handlers cannot send."},
