@@ -32,6 +32,7 @@ type lane struct {
 	app   *apptest.Process // nil: none is alive
 	gates *crashtest.Gates
 	made  int // commands
+	left  int // commands that the older app has left alone
 }
 
 func newLane(t testing.TB) *lane {
@@ -49,8 +50,7 @@ func newLane(t testing.TB) *lane {
 
 // start starts an app of the side, on the database at url. A busy machine may lose many attempts, and parks none for that.
 func start(t testing.TB, s side, url string) *apptest.Process {
-	env := append([]string{"DATABASE_URL=" + url, "LEASE=" + lease.String(), "DEADLINE=10s", "ATTEMPTS=1000"}, s.env...)
-	return apptest.Start(t, s.program, t.TempDir(), env...)
+	return apptest.Start(t, s.program, t.TempDir(), "DATABASE_URL="+url, "LEASE="+lease.String(), "DEADLINE=10s", "ATTEMPTS=1000")
 }
 
 // be makes the living app one of the side.

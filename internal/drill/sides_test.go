@@ -15,21 +15,20 @@ import (
 )
 
 // side is a release of the example app.
-type side struct {
-	name, program string
-	env           []string
-}
+type side struct{ name, program string }
 
-// build builds the older side from history, and the newer one from this tree.
-func build(t *testing.T) (older, newer side) {
+// build builds the older side from history, and two newer ones from this tree: both have a migration more, and seal what they
+// record. newer has another version of the command hash, too, by which the older one knows its records.
+func build(t *testing.T) (older, newer, sealing side) {
 	root := git(t, ".", "rev-parse", "--show-toplevel")
 	commit := olderCommit(t, root)
 	t.Logf("the older side: %s", git(t, root, "log", "-1", "--format=%h %ci %s", commit))
 	tree := filepath.Join(t.TempDir(), "older")
 	git(t, root, "clone", "--quiet", "--shared", "--no-checkout", root, tree)
 	git(t, tree, "checkout", "--quiet", "--detach", commit)
-	// Sealed answers will be switched on here, in env of the newer side.
-	return side{name: "older", program: compile(t, tree)}, side{name: "newer", program: compile(t, root, "-overlay", overlay(t, root))}
+	all := append(hash, seal)
+	return side{"older", compile(t, tree)}, side{"newer", compile(t, root, "-overlay", overlay(t, root, all))},
+		side{"sealing", compile(t, root, "-overlay", overlay(t, root, []edit{seal}))}
 }
 
 // olderCommit is the last release. Before the first one it is the commit behind which no migration has changed, and nothing that
@@ -49,32 +48,45 @@ func olderCommit(t testing.TB, root string) string {
 	return since
 }
 
-// overlay makes this tree newer than itself: for the file that it returns, go build takes another version of the command hash,
-// and one more migration.
-func overlay(t *testing.T, root string) string {
-	file := filepath.Join(root, "core", "internal", "command", "command.go")
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	hash := string(text)
-	for _, edit := range [][2]string{
-		{"const Version int16 = 1\n", "const Version int16 = 2\n"},
-		{"\tcase 1:\n", "\tcase 2:\n\t\tone := c.hashV1()\n\t\treturn store.CommandHash{Version: 2, Sum: sha256.Sum256(one[:])}, nil\n\tcase 1:\n"},
-	} {
-		require.Equal(t, 1, strings.Count(hash, edit[0]), "say here how %s gets a second version now", file)
-		hash = strings.Replace(hash, edit[0], edit[1], 1)
+// edit replaces a text of a file, which is there once.
+type edit struct{ file, old, new string }
+
+// hash is another version of the command hash.
+var hash = []edit{
+	{"core/internal/command/command.go", "const Version int16 = 1\n", "const Version int16 = 2\n"},
+	{"core/internal/command/command.go", "\tcase 1:\n",
+		"\tcase 2:\n\t\tone := c.hashV1()\n\t\treturn store.CommandHash{Version: 2, Sum: sha256.Sum256(one[:])}, nil\n\tcase 1:\n"},
+}
+
+// seal switches sealing on, with a key that the older side does not have.
+var seal = edit{"examples/internal/app/app.go", "gormstore.New(a.DB, ", "gormstore.New(a.DB, sealed(), "}
+
+// overlay makes this tree newer than itself: for the file that it returns, go build takes the edits and what testdata/newer has.
+func overlay(t *testing.T, root string, edits []edit) string {
+	dir, texts, replaced := t.TempDir(), map[string]string{}, map[string]string{}
+	for _, e := range edits {
+		text, ok := texts[e.file]
+		if !ok {
+			read, err := os.ReadFile(filepath.Join(root, e.file))
+			require.NoError(t, err)
+			text = string(read)
+		}
+		require.Equal(t, 1, strings.Count(text, e.old), "say here how the newer side gets another %s now", e.file)
+		texts[e.file] = strings.Replace(text, e.old, e.new, 1)
 	}
-	dir := t.TempDir()
-	newHash := filepath.Join(dir, "command.go")
-	require.NoError(t, os.WriteFile(newHash, []byte(hash), 0o600))
-	const migration = "9999_newer.up.sql"
-	list, err := json.Marshal(map[string]any{"Replace": map[string]string{
-		file: newHash,
-		filepath.Join(root, "gormstore", "migrations", "postgres", migration): filepath.Join(root, "internal", "drill", "testdata", "newer", migration),
-	}})
+	for file, text := range texts {
+		edited := filepath.Join(dir, filepath.Base(file))
+		require.NoError(t, os.WriteFile(edited, []byte(text), 0o600))
+		replaced[filepath.Join(root, file)] = edited
+	}
+	for file, in := range map[string]string{"9999_newer.up.sql": "gormstore/migrations/postgres", "sealed.go": "examples/internal/app"} {
+		replaced[filepath.Join(root, in, file)] = filepath.Join(root, "internal", "drill", "testdata", "newer", file)
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replaced})
 	require.NoError(t, err)
-	replaced := filepath.Join(dir, "overlay.json")
-	require.NoError(t, os.WriteFile(replaced, list, 0o600))
-	return replaced
+	file := filepath.Join(dir, "overlay.json")
+	require.NoError(t, os.WriteFile(file, list, 0o600))
+	return file
 }
 
 // compile builds the example app of a tree.
