@@ -148,25 +148,17 @@ func tables(t *testing.T, db *gorm.DB) string {
 	t.Helper()
 	var all []byte
 	for _, table := range []string{"idempotency_record", "idempotency_step", "idempotency_note"} {
-		rows := try(db.Raw("SELECT * FROM " + table).Rows()).ok(t)
-		defer func() { require.NoError(t, rows.Close()) }()
-		columns := try(rows.Columns()).ok(t)
-		for rows.Next() {
-			values := make([]any, len(columns))
-			for i := range values {
-				values[i] = new(any)
-			}
-			require.NoError(t, rows.Scan(values...))
-			for _, v := range values {
-				switch v := (*v.(*any)).(type) {
-				case []byte:
-					all = append(all, v...)
-				default:
+		var rows []map[string]any
+		require.NoError(t, db.Table(table).Find(&rows).Error)
+		for _, row := range rows {
+			for _, v := range row {
+				if b, ok := v.([]byte); ok {
+					all = append(all, b...)
+				} else {
 					all = fmt.Append(all, v)
 				}
 			}
 		}
-		require.NoError(t, rows.Err())
 	}
 	return string(all)
 }
