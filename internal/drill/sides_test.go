@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ func build(t *testing.T) (older, newer, sealing side) {
 	tree := filepath.Join(t.TempDir(), "older")
 	git(t, root, "clone", "--quiet", "--shared", "--no-checkout", root, tree)
 	git(t, tree, "checkout", "--quiet", "--detach", commit)
-	all := append(hash, seal)
+	all := append(slices.Clone(hash), seal)
 	return side{"older", compile(t, tree)}, side{"newer", compile(t, root, "-overlay", overlay(t, root, all))},
 		side{"sealing", compile(t, root, "-overlay", overlay(t, root, []edit{seal}))}
 }
