@@ -14,18 +14,20 @@ import (
 
 // Import implements [store.Operations]: all records are added in one transaction.
 func (s *Store) Import(ctx context.Context, records []store.Record) (done store.Imported, err error) {
-	answers := map[store.ID]storedAnswer{} // sealed once, and outside of the transaction
-	for _, rec := range records {
-		if answers[rec.ID], err = s.toImport(ctx, rec); err != nil {
+	// Sorted, so that two imports at once cannot wait for each other in a circle. Of two with one id the first one is taken.
+	records = slices.SortedStableFunc(slices.Values(records), func(a, b store.Record) int {
+		return bytes.Compare(a.ID[:], b.ID[:])
+	})
+	answers := make([]storedAnswer, len(records)) // sealed once, and outside of the transaction; two may have one id
+	for i, rec := range records {
+		if answers[i], err = s.toImport(ctx, rec); err != nil {
 			return store.Imported{}, err
 		}
 	}
-	// Sorted, so that two imports at once cannot wait for each other in a circle.
-	records = slices.SortedFunc(slices.Values(records), func(a, b store.Record) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	err = s.db.InTx(ctx, func(q txn.Querier) error {
 		done = store.Imported{}
-		for _, rec := range records {
-			if err := s.importOne(ctx, q, rec, answers[rec.ID], &done); err != nil {
+		for i, rec := range records {
+			if err := s.importOne(ctx, q, rec, answers[i], &done); err != nil {
 				return err
 			}
 		}
