@@ -147,6 +147,9 @@ func (s *Store) take(ctx context.Context, q txn.Querier, c store.Claim) (store.C
 		return store.Claimed{}, err
 	}
 	now := txn.Time(at)
+	if now.IsZero() { // a pooler or a balancer may have sent the look to a standby (F-8)
+		return store.Claimed{}, txn.ErrNoWrites
+	}
 	if scan.id == nil {
 		return s.absent(ctx, q, c, now, floor)
 	}

@@ -1,11 +1,13 @@
 package gormstore_test
 
 import (
+	"database/sql"
 	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
@@ -164,4 +166,23 @@ func TestTakeoverRecognisesItself(t *testing.T) {
 		require.False(t, claimed.Won, "its lease runs")
 		require.Nil(t, segments)
 	})
+}
+
+// What a claim has met is not read from a server that takes no writes (F-8): a pooler
+// may have sent the look to a standby.
+//
+// CONTRACT F-8
+func TestTakeOnAServerWithoutWrites(t *testing.T) {
+	db := newPostgres(t, 3)
+	st := newStore(t, db)
+	c := command(store.Park)
+	answered(t, st, c)
+	advance(t, db, 2000*time.Hour)
+	own := try(db.Statement.ConnPool.(*sql.DB).Conn(t.Context())).ok(t)
+	defer func() { require.NoError(t, own.Close()) }()
+	_, err := own.ExecContext(t.Context(), "SET default_transaction_read_only = on")
+	require.NoError(t, err)
+	claimed, err := st.TakeOn(t.Context(), own, again(c))
+	require.ErrorContains(t, err, "it takes no writes")
+	require.Zero(t, claimed.Record.Stored)
 }

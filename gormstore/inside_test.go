@@ -1,6 +1,8 @@
 package gormstore
 
 import (
+	"context"
+	"database/sql"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -16,6 +18,11 @@ import (
 	"github.com/auth19/idem/gormstore/internal/txn"
 	"github.com/auth19/idem/internal/pgtest"
 )
+
+// TakeOn is take over this connection.
+func (s *Store) TakeOn(ctx context.Context, own *sql.Conn, c store.Claim) (store.Claimed, error) {
+	return s.take(ctx, own, c)
+}
 
 // storeOn is a store on a database, whose tables may not be there yet.
 func storeOn(t *testing.T, dialector gorm.Dialector) *Store {
