@@ -247,13 +247,15 @@ func (s *sealing) open(ctx context.Context, encoding int16, stored, data []byte)
 		return stored, store.Readable
 	case encoding != sealed || len(stored) == 0:
 		return nil, store.Unreadable
-	case s.isLost(stored):
+	}
+	ctx, cancel := opening(ctx)
+	defer cancel()
+	switch {
+	case s.isLost(ctx, stored):
 		return nil, store.Lost
 	case s.AEAD == nil:
 		return nil, store.Unreadable
 	}
-	ctx, cancel := opening(ctx)
-	defer cancel()
 	message, err := s.call(ctx, s.Decrypt, stored, data)
 	if err != nil {
 		return nil, store.Unreadable
@@ -268,7 +270,7 @@ func opening(ctx context.Context) (context.Context, context.CancelFunc) {
 	return within(ctx, deadline)
 }
 
-func (s *sealing) isLost(box []byte) bool {
+func (s *sealing) isLost(ctx context.Context, box []byte) bool {
 	if len(s.lost) == 0 {
 		return false
 	}
@@ -276,8 +278,14 @@ func (s *sealing) isLost(box []byte) bool {
 	if !ok { // all keys are lost, or sealing is given up
 		namer = (*keyring)(nil)
 	}
-	name, ok := namer.KeyName(box)
-	return ok && slices.Contains(s.lost, name)
+	name, err := s.call(ctx, func(box, _ []byte) ([]byte, error) { // one of the app may hang or panic
+		name, ok := namer.KeyName(box)
+		if !ok {
+			return nil, errors.New("it was not sealed by this AEAD")
+		}
+		return []byte(name), nil
+	}, box, nil)
+	return err == nil && slices.Contains(s.lost, string(name))
 }
 
 // openAnswer is a stored answer. Only that of a completed record is opened: others have none any more.

@@ -503,3 +503,20 @@ func TestSealedOnce(t *testing.T) {
 		requireCompleted(t, direct, parked, paid())
 	})
 }
+
+// panicsAtName cannot say which key has sealed an answer.
+type panicsAtName struct{ gormstore.AEAD }
+
+func (panicsAtName) KeyName([]byte) (string, bool) { panic("the key is 42") }
+
+// An app's function that panics does not end what asks.
+//
+// CONTRACT F-9
+func TestKeyNamePanics(t *testing.T) {
+	db := newPostgres(t, 3)
+	a := aead(t, "2026-a")
+	c := command(store.Park)
+	answered(t, newStore(t, db, gormstore.Seal(a)), c)
+	st := unasked(t, db, gormstore.Unseal(panicsAtName{a}), gormstore.Lost("2025-a"))
+	require.NotPanics(t, func() { _, _ = st.Find(t.Context(), c.ID, store.Viewer{All: true}) })
+}
