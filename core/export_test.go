@@ -5,7 +5,10 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"testing"
 	"time"
+
+	"github.com/auth19/idem/core/store"
 )
 
 // Defaults and bounds that tests compare with.
@@ -64,6 +67,15 @@ func WaitedFor(ctx context.Context) (names []string) {
 		of.ctx.mu.Unlock()
 	}
 	return names
+}
+
+// DigestOf is the digest of a proposal with this name.
+func DigestOf(t testing.TB, d Decision, token byte) string {
+	kept, err := d.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digestOf(store.Note{Token: [16]byte{token}, Decision: kept})
 }
 
 // NewPace returns how many records the next batch may touch. after, called with how long that batch took, returns the next.

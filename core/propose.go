@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/auth19/idem/core/store"
@@ -23,7 +22,7 @@ type Proposal struct {
 	At       time.Time // by the store's clock
 	Fence    int64     // of the attempt that it is about
 	Decision Decision  // Applied, Answer and Undone
-	Digest   string    // SHA-256 in hex of outcome, answer and undone. Who carries it out says by it what they have read
+	Digest   string    // SHA-256 in hex, of its name and Decision. Who carries it out says by it which one they have read
 	// Unread: this instance cannot read Decision. The proposal can be withdrawn, by the digest of its own name.
 	Unread bool
 
@@ -78,6 +77,12 @@ func (m *Module) propose(ctx context.Context, id ID, d Decision, within []byte) 
 	if err := d.check("Propose"); err != nil {
 		return Record{}, Proposal{}, err
 	}
+	if d.Answer != nil && d.Answer.Partial {
+		return Record{}, Proposal{}, errors.New("idem: Propose: Answer.Partial: propose the whole answer; repeats get its body")
+	}
+	if max(len(d.Why), len(d.Undone)) > maxReason {
+		return Record{}, Proposal{}, fmt.Errorf("idem: Propose: Why and Undone have at most %d bytes", maxReason)
+	}
 	storeCtx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
 	defer cancel()
 	rec, open, err := m.proposedAbout(storeCtx, id, d.Fence, within)
@@ -96,9 +101,9 @@ func (m *Module) propose(ctx context.Context, id ID, d Decision, within []byte) 
 	if err != nil {
 		return rec, Proposal{}, err
 	}
-	p.Digest = digestOf(kept)
 	n := store.Note{ID: id, Who: p.Who, Text: p.Why, Fence: p.Fence, Decision: kept}
-	_, _ = rand.Read(n.Token[:])                                    // never fails since Go 1.24
+	_, _ = rand.Read(n.Token[:]) // never fails since Go 1.24
+	p.Digest = digestOf(n)
 	storeCtx, cancel = context.WithTimeout(ctx, m.cfg.ClaimTimeout) // reading the steps may have taken its time
 	defer cancel()
 	err = m.operations.(store.Proposals).Propose(storeCtx, n, m.window()) // proposedAbout has refused any other store
@@ -201,10 +206,10 @@ func openIn(notes []store.Note, rec Record) *Proposal {
 	p := &Proposal{Who: n.Who, Why: n.Text, At: n.At, Fence: n.Fence, token: n.Token}
 	var err error
 	if p.Decision, err = decodeDecision(n.Decision); err != nil {
-		p.Unread, p.Digest = true, digestOf(n.Token[:])
+		p.Unread, p.Digest = true, digestOf(store.Note{Token: n.Token})
 		return p
 	}
-	p.Digest = digestOf(n.Decision)
+	p.Digest = digestOf(n)
 	return p
 }
 
@@ -222,7 +227,7 @@ func (d Decision) encode() ([]byte, error) {
 	if d.Answer != nil {
 		kept.Status, kept.Header, kept.Body = d.Answer.Status, d.Answer.Header, d.Answer.Body
 		for _, values := range kept.Header {
-			if !isText(strings.Join(values, "")) {
+			if slices.ContainsFunc(values, func(value string) bool { return !isText(value) }) {
 				return nil, errors.New("idem: Propose: the headers of a proposed Answer are text: valid UTF-8, no NUL")
 			}
 		}
@@ -232,8 +237,13 @@ func (d Decision) encode() ([]byte, error) {
 
 func decodeDecision(data []byte) (Decision, error) {
 	var kept keptDecision
-	if err := json.Unmarshal(data, &kept); err != nil {
+	if err := unmarshalStrict(data, &kept); err != nil { // of a newer release, say: half of it is another decision
 		return Decision{}, err
+	}
+	switch applied := kept.Status != 0; {
+	case kept.Outcome == "applied" && (kept.Status < 200 || kept.Status > 499), kept.Outcome == "not_applied" && applied,
+		kept.Outcome != "applied" && kept.Outcome != "not_applied":
+		return Decision{}, errUnread
 	}
 	d := Decision{Applied: kept.Outcome == "applied", Undone: kept.Undone}
 	if d.Applied {
@@ -242,4 +252,11 @@ func decodeDecision(data []byte) (Decision, error) {
 	return d, nil
 }
 
-func digestOf(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
+// maxReason is how long the reason of a proposal may be, in bytes: lists show it.
+const maxReason = 16 << 10
+
+// digestOf is of this proposal and of no other one, also where another has the same answer: somebody may have withdrawn what
+// the second person has read.
+func digestOf(n store.Note) string {
+	return fmt.Sprintf("%x", sha256.Sum256(slices.Concat(n.Token[:], n.Decision)))
+}

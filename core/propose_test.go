@@ -180,23 +180,54 @@ func TestAProposalIsWithdrawn(t *testing.T) {
 // The digest is of all that is decided: outcome, status, headers, body, and what undid the steps.
 //
 // CONTRACT X-7
-func TestTheDigestIsOfTheWholeAnswer(t *testing.T) {
+func TestTheDigestIsOfTheWholeProposal(t *testing.T) {
+	answer := func(status int, location, body string) core.Decision {
+		return core.Decision{Applied: true, Answer: &core.Answer{Status: status, Header: http.Header{"Location": {location}}, Body: []byte(body)}}
+	}
 	seen := map[string]bool{}
-	for _, body := range []string{
-		proposal,
-		strings.Replace(proposal, `202`, `201`, 1),
-		strings.Replace(proposal, `/p/1`, `/p/2`, 1),
-		strings.Replace(proposal, `"p-1"`, `"p-2"`, 1),
-		`{"outcome":"not_applied","reason":"r","fence":1,"propose":true}`,
-		`{"outcome":"not_applied","reason":"r","fence":1,"propose":true,"undone":"a refund"}`,
-	} {
-		inBubble(t, "another one", func(t *testing.T) {
-			a, _ := twoOf(t, takes2)
-			digest := a.proposes(operator, body)
+	for _, d := range []core.Decision{answer(202, "/p/1", "p-1"), answer(201, "/p/1", "p-1"), answer(202, "/p/2", "p-1"),
+		answer(202, "/p/1", "p-2"), {}, {Undone: "a refund"}} {
+		for token := range byte(2) { // of the same answer there may be two proposals: somebody has withdrawn the first one
+			digest := core.DigestOf(t, d, token)
 			require.False(t, seen[digest])
 			seen[digest] = true
+		}
+	}
+}
+
+// A decision that this release does not know frees no key: it can only be withdrawn.
+//
+// CONTRACT X-7
+func TestProposalOfAnUnknownFormIsUnread(t *testing.T) {
+	id := core.Scoping{}.RecordID(alice, "k-1")
+	for _, text := range []string{`{"outcome":"partly_applied","status":201}`, `{}`, `null`, `{"outcome":"applied"}`,
+		`{"outcome":"applied","status":201,"only_if":"x"}`, `{"outcome":"not_applied","status":201}`} {
+		inBubble(t, text, func(t *testing.T) {
+			a, st := twoOf(t, takes2)
+			now := time.Now()
+			require.NoError(t, st.Propose(t.Context(), store.Note{ID: id, Token: [16]byte{1}, Who: operator.Name(), Text: "r",
+				Fence: 1, Decision: []byte(text)}, store.Window{From: now.Add(-time.Hour), To: now.Add(time.Hour)}))
+			seen := members(t, a.operation(otto, idOf("k-1")))["proposal"].(map[string]any)
+			w := a.serveSettle(otto, idOf("k-1"), about(1, seen["digest"].(string), ""))
+			require.Equal(t, http.StatusConflict, w.Code, "%v: %s", seen, w.Body)
 		})
 	}
+}
+
+// CONTRACT X-7
+func TestProposalsThatAreRefused(t *testing.T) {
+	inBubble(t, "all", func(t *testing.T) {
+		a, _ := twoOf(t, takes2)
+		long := strings.Replace(proposal, "charge ch_1", strings.Repeat("x", 17<<10), 1)
+		require.Equal(t, http.StatusBadRequest, a.serveSettle(operator, idOf("k-1"), long).Code, "lists show the reason")
+		for want, answer := range map[string]core.Answer{
+			"text": {Status: 201, Header: http.Header{"Link": {"\xc3", "\xa9"}}}, "Partial": {Status: 201, Partial: true},
+		} {
+			_, err := a.module.Propose(t.Context(), core.Scoping{}.RecordID(alice, "k-1"),
+				core.Decision{Applied: true, Why: "r", By: operator, Fence: 1, Answer: &answer})
+			require.ErrorContains(t, err, want)
+		}
+	})
 }
 
 // What a body says must be whole, and no more.

@@ -336,6 +336,8 @@ func (m *Module) parseSettlement(body []byte, id ID, req *settleRequest) (Decisi
 		return d, NewProblem(CodeBadRequest, "fence: want that of the operation, or leave it out")
 	case strings.TrimSpace(d.Why) == "":
 		return d, NewProblem(CodeBadRequest, "reason: is required, for the history")
+	case (about || req.Propose) && max(len(d.Why), len(d.Undone)) > maxReason:
+		return d, NewProblem(CodeBadRequest, fmt.Sprintf("reason, undone: at most %d bytes", maxReason))
 	case !isText(d.Why), !isText(d.Undone):
 		return d, NewProblem(CodeBadRequest, "reason, undone: the history has no room for NUL")
 	case d.Applied && d.Undone != "":

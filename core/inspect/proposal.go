@@ -48,7 +48,9 @@ func becameOf(rec store.Record, n store.Note) string {
 func (v *visit) proposed(life core.Life, form settlement) bool {
 	p := life.Proposal
 	return form.Act == "propose" && p != nil && strconv.FormatInt(p.Fence, 10) == form.Fence && p.Who == v.operator.Name() &&
-		p.Why == form.Why && p.Decision.Undone == form.Undone && p.Decision.Applied == (form.Outcome == "applied")
+		p.Why == form.Why && p.Decision.Undone == form.Undone && p.Decision.Applied == (form.Outcome == "applied") &&
+		(!p.Decision.Applied ||
+			strconv.Itoa(p.Decision.Answer.Status) == form.Status && string(p.Decision.Answer.Body) == form.Body)
 }
 
 func (v *visit) proposalForm() error {

@@ -186,3 +186,36 @@ func TestProposalsAndLogins(t *testing.T) {
 	require.Len(t, d.store.Settlements(id), 1)
 	require.Contains(t, d.get("/idem/operations/"+id.String()).text, "Settled as applied")
 }
+
+// The second has read who, when and why. Another proposal is not carried out by the form of the first.
+//
+// CONTRACT X-7
+func TestAnotherProposalOfTheSameAnswer(t *testing.T) {
+	d := newDesk(t)
+	id := d.wire("wire-7")
+	require.Equal(t, http.StatusSeeOther, d.proposes(id, "charge ch_1, seen at the provider").Code)
+	d.caller = oscar
+	read := d.ending(id, "carry_out", "I see it, too")
+	d.caller = olga
+	withdraw := d.ending(id, "withdraw", "a mistake")
+	withdraw.Del("confirm")
+	require.Equal(t, http.StatusSeeOther, d.end(id, withdraw).Code)
+	require.Equal(t, http.StatusSeeOther, d.proposes(id, "the customer wants it").Code)
+	d.caller = oscar
+	require.Equal(t, http.StatusConflict, d.end(id, read).Code, "oscar has read another proposal")
+	require.Empty(t, d.store.Settlements(id))
+}
+
+// A form whose proposal was refused is not told as proposed because an older one has the same reason.
+//
+// CONTRACT X-7
+func TestAnotherAnswerWithTheSameReason(t *testing.T) {
+	d := newDesk(t)
+	id := d.wire("wire-7")
+	second := d.form(id, "applied", "charge ch_1")
+	second.Set("status", "202")
+	second.Set("body", `{"id": "another"}`)
+	second.Set("act", "propose")
+	require.Equal(t, http.StatusSeeOther, d.proposes(id, "charge ch_1").Code)
+	require.Equal(t, http.StatusConflict, d.settle(id, second).Code, "it was not proposed")
+}
