@@ -87,6 +87,7 @@ func router(a *app.App) *echo.Echo {
 	e.POST("/idem/find", pages)
 	e.POST("/idem/operations/:id/answer", pages)
 	e.POST("/idem/operations/:id/settle", pages)
+	e.POST("/idem/operations/:id/proposal", pages)
 	e.POST("/idem/operations/:id/push", pages)
 	e.POST("/idem/operations/:id/note", pages)
 	e.POST("/idem/restore/keys", pages)

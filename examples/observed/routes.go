@@ -55,6 +55,7 @@ func router(a *app.App) *gin.Engine {
 	r.POST("/idem/find", pages)
 	r.POST("/idem/operations/:id/answer", pages)
 	r.POST("/idem/operations/:id/settle", pages)
+	r.POST("/idem/operations/:id/proposal", pages)
 	r.POST("/idem/operations/:id/push", pages)
 	r.POST("/idem/operations/:id/note", pages)
 	r.POST("/idem/restore/keys", pages)

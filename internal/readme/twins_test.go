@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -106,4 +107,18 @@ func common(names, others []string) []string {
 // without returns the names that are not in others.
 func without(names, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
+}
+
+// Every app that mounts the pages mounts each path that changes something: one that is left out is a page whose button fails.
+func TestExamplesMountEveryPage(t *testing.T) {
+	posts := regexp.MustCompile(`"POST ([a-z][^"]*)"`).FindAllStringSubmatch(read(t, "core/inspect/handler.go"), -1)
+	require.NotEmpty(t, posts)
+	for _, app := range []string{"gin/main.go", "echo/main.go", "observed/routes.go", "worker/api.go", "internal/app/inspector.go"} {
+		for _, post := range posts {
+			path := "/idem/" + strings.ReplaceAll(post[1], "{id}", ":id") + `"`
+			if !strings.Contains(read(t, "examples/"+app), path) {
+				t.Errorf("examples/%s does not mount %s", app, path)
+			}
+		}
+	}
 }

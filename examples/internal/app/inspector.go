@@ -52,15 +52,16 @@ func (a *App) newInspector() (http.Handler, error) {
 // inspectorRoutes are what the pages change, for the table of routes.
 func inspectorRoutes() core.Routes {
 	return core.Routes{
-		"POST /idem/find":                  {Exempt: "looks an operation up; the key is in the body, so that no log has it"},
-		"POST /idem/operations/:id/answer": {Exempt: "shows an answer; reading it is logged"},
-		"POST /idem/operations/:id/settle": {Exempt: "runs POST /v1/operations/:id/settle, which is guarded, with the form's key"},
-		"POST /idem/operations/:id/push":   {Exempt: "runs POST /v1/operations/:id/retry or give-up, which are guarded"},
-		"POST /idem/operations/:id/note":   {Exempt: "writes a note; sent twice, it is one"},
-		"POST /idem/restore/keys":          {Exempt: "runs POST /v1/keys/refusals, which is guarded, with the form's key"},
-		"POST /idem/restore/marks":         {Exempt: "runs POST /v1/operations/marks, which is guarded, with the form's key"},
-		"POST /idem/erase":                 {Exempt: "runs POST /v1/erasures, which is guarded, with the form's key"},
-		"POST /idem-sign-in":               {Exempt: "sets the cookie of the demo; moves no money"},
+		"POST /idem/find":                    {Exempt: "looks an operation up; the key is in the body, so that no log has it"},
+		"POST /idem/operations/:id/answer":   {Exempt: "shows an answer; reading it is logged"},
+		"POST /idem/operations/:id/settle":   {Exempt: "runs the guarded POST /v1/operations/:id/settle, with the form's key"},
+		"POST /idem/operations/:id/proposal": {Exempt: "runs the guarded POST /v1/operations/:id/settle, with the form's key"},
+		"POST /idem/operations/:id/push":     {Exempt: "runs POST /v1/operations/:id/retry or give-up, which are guarded"},
+		"POST /idem/operations/:id/note":     {Exempt: "writes a note; sent twice, it is one"},
+		"POST /idem/restore/keys":            {Exempt: "runs POST /v1/keys/refusals, which is guarded, with the form's key"},
+		"POST /idem/restore/marks":           {Exempt: "runs POST /v1/operations/marks, which is guarded, with the form's key"},
+		"POST /idem/erase":                   {Exempt: "runs POST /v1/erasures, which is guarded, with the form's key"},
+		"POST /idem-sign-in":                 {Exempt: "sets the cookie of the demo; moves no money"},
 	}
 }
 
