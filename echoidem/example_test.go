@@ -34,10 +34,11 @@ type Payment struct {
 
 // createPayment is a handler on a Rollback route: what it writes through Tx commits with its answer, or not at all.
 func createPayment(c echo.Context) error {
-	var p Payment
-	if err := c.Bind(&p); err != nil {
+	var in struct{ Amount string } // not the row itself: a client must not choose its id
+	if err := c.Bind(&in); err != nil {
 		return err // 400
 	}
+	p := Payment{Amount: in.Amount}
 	switch _, err := gormstore.CreateOnce(gormstore.Tx(c.Request().Context()), &p); {
 	case errors.Is(err, gormstore.ErrOtherOperation):
 		return echo.ErrConflict

@@ -34,11 +34,12 @@ type Payment struct {
 
 // createPayment is a handler on a Rollback route: what it writes through Tx commits with its answer, or not at all.
 func createPayment(c *gin.Context) {
-	var p Payment
-	if err := c.ShouldBindJSON(&p); err != nil {
+	var in struct{ Amount string } // not the row itself: a client must not choose its id
+	if err := c.ShouldBindJSON(&in); err != nil {
 		c.AbortWithStatus(http.StatusBadRequest)
 		return
 	}
+	p := Payment{Amount: in.Amount}
 	switch _, err := gormstore.CreateOnce(gormstore.Tx(c.Request.Context()), &p); {
 	case errors.Is(err, gormstore.ErrOtherOperation):
 		c.AbortWithStatus(http.StatusConflict)

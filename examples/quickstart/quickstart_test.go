@@ -38,6 +38,8 @@ func TestQuickStart(t *testing.T) {
 			require.Equal(t, "reused", repeat.Header.Get("Idempotency-Result"))
 			pay.Body = `{"amount":"99.00"}`
 			require.Equal(t, "key_reused", app.Do(t, pay).Code())
+			pay.Key, pay.Body = "another", `{"id":3,"amount":"12.50"}`
+			require.JSONEq(t, `{"id":2,"amount":"12.50"}`, app.Do(t, pay).Body, "a client does not choose the id")
 			require.Zero(t, app.Stop(t), app.Output())
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -48,13 +49,14 @@ func main() {
 	var background sync.WaitGroup
 
 	// The layer, from here.
+	observer := core.LogObserver(slog.Default()) // says why a request gets 401 or 503
 	store, err := gormstore.New(db)
 	check(err)
-	idem, err := core.New(core.Config{Store: store, Routes: core.Routes{
+	idem, err := core.New(core.Config{Store: store, Observer: observer, Routes: core.Routes{
 		"POST /v1/payments": {Recovery: core.Rollback, Roles: []string{"customer"}},
 	}})
 	check(err)
-	v1 := r.Group("/v1", ginidem.JWTGuard(verifier), ginidem.Idempotent(idem))
+	v1 := r.Group("/v1", ginidem.JWTGuard(verifier, observer), ginidem.Idempotent(idem))
 	v1.POST("/payments", createPayment)
 	check(errors.Join(ginidem.Audit(r, idem), gormstore.Audit(ctx, db, &Payment{})))
 	background.Go(func() { check(idem.Run(ctx)) }) // sweeps, until ctx ends
@@ -63,8 +65,12 @@ func main() {
 	listener, err := net.Listen("tcp", os.Getenv("ADDR"))
 	check(err)
 	fmt.Println("listening on http://" + listener.Addr().String())
-	server := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
-	background.Go(func() { <-ctx.Done(); check(server.Shutdown(context.Background())) })
+	server := &http.Server{Handler: r, ReadTimeout: 10 * time.Second}
+	background.Go(func() {
+		<-ctx.Done()
+		stop() // a second signal ends the process at once
+		check(server.Shutdown(context.Background()))
+	})
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		check(err)
 	}
@@ -74,11 +80,12 @@ func main() {
 
 // createPayment is one attempt: what it writes through Tx commits with its answer, or not at all.
 func createPayment(c *gin.Context) {
-	var p Payment
-	if err := c.ShouldBindJSON(&p); err != nil {
+	var in struct{ Amount string } // not the row itself: a client must not choose its id
+	if err := c.ShouldBindJSON(&in); err != nil {
 		c.AbortWithStatus(http.StatusBadRequest)
 		return
 	}
+	p := Payment{Amount: in.Amount}
 	switch _, err := gormstore.CreateOnce(gormstore.Tx(c.Request.Context()), &p); {
 	case errors.Is(err, gormstore.ErrOtherOperation):
 		c.AbortWithStatus(http.StatusConflict)
