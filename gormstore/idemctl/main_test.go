@@ -172,6 +172,7 @@ func TestProposals(t *testing.T) {
 	require.Contains(t, r.log, "Propose to settle it as applied. Its repeats get a 201 that names the operation. Another operator has to carry it out.")
 	r = s.requires(0, "", append([]string{"settle", "--digest", "913d"}, common...)...)
 	require.Contains(t, r.log, "Carry the proposal 913d out. A settlement is final.")
+	require.Contains(t, r.log, `The proposal: {"who":"olga","digest":"913d"}`)
 	r = s.requires(0, "", append([]string{"withdraw", "--digest", "913d"}, common...)...)
 	require.Contains(t, r.log, "Withdraw the proposal 913d. Nothing is settled.")
 	var posted []string

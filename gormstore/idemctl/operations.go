@@ -305,8 +305,11 @@ func (c *tool) decide(cmd *cobra.Command, id, verb, plan string, d decision) err
 	}
 	about := fmt.Sprintf("Operation %s at %s, %s %s (%s), claimed %s, is %s. Its fence is %d.", o.text("id"), a.base,
 		o.text("method"), o.text("route"), o.text("recovery"), o.text("created_at"), o.text("state"), d.Fence)
-	err = c.confirm(about, plan, "Reason: "+line(d.Reason))
-	if err != nil {
+	asked := []string{about, plan}
+	if d.Digest != "" { // who decides by a digest has seen what it stands for
+		asked = append(asked, "The proposal: "+cmp.Or(o.text("proposal"), "there is none"))
+	}
+	if err := c.confirm(append(asked, "Reason: "+line(d.Reason))...); err != nil {
 		return err
 	}
 	answer, err := a.send(cmd.Context(), verb+" "+o.text("id"), d, "operations", o.text("id"), verb)
