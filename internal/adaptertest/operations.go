@@ -156,7 +156,8 @@ func twoToSettle(t *testing.T, client *Client, operator string, ahead *atomic.In
 	require.Contains(t, client.Do(Call{Method: http.MethodGet, Path: own.Path, Token: other}).Body, view.Proposal.Digest)
 	require.Contains(t, client.RequireReplay(settle(other, "two-5", second+`,"withdraw":true}`)).Body, `"state":"unknown"`)
 	RequireProblem(t, http.StatusConflict, "not_settleable", client.Do(settle(other, "two-6", second+`}`)))
-	require.NoError(t, json.Unmarshal([]byte(client.RequireReplay(settle(operator, "two-7", body+`,"propose":true}`)).Body), &view))
+	again := client.RequireReplay(settle(operator, "two-7", body+`,"propose":true}`))
+	require.NoError(t, json.Unmarshal([]byte(again.Body), &view))
 	// The digest is of a proposal: that of the one that was withdrawn says nothing of this one.
 	RequireProblem(t, http.StatusConflict, "not_settleable", client.Do(settle(other, "two-8", second+`}`)))
 	second = `{"fence":1,"digest":"` + view.Proposal.Digest + `","reason":"I see it, too"`
