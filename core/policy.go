@@ -143,9 +143,9 @@ type Policy struct {
 	// not see. New refuses it on a route of another recovery.
 	Unwritten Unwritten
 	// TwoToSettle: an operator only proposes what an unknown operation is settled as, and another principal (issuer, tenant,
-	// subject) carries it out, who sends the same fence and the digest of that proposal. Config.Reconcile is exempt: it
-	// is the app's own code, and settles alone. The same login must not be two people's. Another module over the store settles
-	// by its own policy: set it in each. It needs a [store.Proposals]. Default: one operator settles.
+	// subject) carries it out, who sends the same fence and the digest of that proposal. Config.Reconcile is exempt:
+	// it is the app's own code, and settles alone. The same login must not be two people's. Another module over the store
+	// settles by its own policy: set it in each. It needs a [store.Proposals]. Default: one operator settles.
 	TwoToSettle bool
 	// Streaming lets a Park or Resume handler flush its answer before it is recorded. If it does, a repeat gets 409
 	// response_not_replayable with status and Location. Where recording then fails, the answer is broken off. Where

@@ -61,8 +61,8 @@ func (m *Module) TakesTwo(rec Record) bool {
 // it out with [Module.Settle]; until then it can be withdrawn with [Module.Withdraw]. By and Fence of d are required. If ctx
 // is that of a Rollback attempt on the same store, it commits with the attempt.
 //
-// Errors: those of Settle; store.ErrNotSettleable also if there is an open proposal about this attempt. Why and Undone have at
-// most 16 KiB each; Answer is whole (not Partial), and its headers are text.
+// Errors: those of Settle; store.ErrNotSettleable also if there is an open proposal about this attempt. Why and
+// Undone have at most 16 KiB each; Answer is whole (not Partial), and its headers are text.
 func (m *Module) Propose(ctx context.Context, id ID, d Decision) (Proposal, error) {
 	_, p, err := m.propose(ctx, id, d, m.service)
 	return p, err
