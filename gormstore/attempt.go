@@ -22,10 +22,10 @@ type attempt struct {
 	fence int64
 	ends  []byte // how the attempts before have ended
 
-	// The free record that was seen at the claim.
-	seen    int64 // its fence; 0: there was none
-	timed   bool  // it is one of a timed key
-	stepped bool  // it may have steps
+	// The free record that the claim has found.
+	freeFence int64 // its fence; 0: there was none
+	timed     bool  // it is one of a timed key
+	stepped   bool  // it may have steps
 
 	ctx     context.Context // the handler's
 	opening func() error
@@ -86,17 +86,17 @@ func (s *Store) goesOn(c store.Claim, won store.Record, sent time.Time) *attempt
 	return a
 }
 
-// resume takes over an operation that was seen, in a commit of its own.
-func (s *Store) resume(ctx context.Context, c store.Claim, seen store.Record) (claimed store.Claimed, err error) {
-	if hidden, err := outside(seen, c); hidden {
-		return store.Claimed{Record: seen}, err
+// resume takes over an operation that was found, in a commit of its own.
+func (s *Store) resume(ctx context.Context, c store.Claim, found store.Record) (claimed store.Claimed, err error) {
+	if hidden, err := outside(found, c); hidden {
+		return store.Claimed{Record: found}, err
 	}
 	if err := s.db.EnterClaim(ctx); err != nil {
 		return claimed, err
 	}
 	defer s.db.LeaveClaim()
 	err = s.db.Write(ctx, func(q txn.Querier) error {
-		claimed, err = s.takeOver(ctx, q, c, seen)
+		claimed, err = s.takeOver(ctx, q, c, found)
 		return err
 	})
 	return claimed, err
@@ -223,5 +223,5 @@ func (a *attempt) Rollback() error {
 	}
 	ctx, cancel := txn.Ending()
 	defer cancel()
-	return a.unlessTaken(ctx, t, &a.first, cmp.Or(err, t.Conn.Distress(true)))
+	return a.errorByRecord(ctx, t, &a.first, cmp.Or(err, t.Conn.NotOfCommand(true)))
 }

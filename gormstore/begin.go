@@ -36,7 +36,7 @@ func (s *Store) begin(ctx context.Context, c store.Claim) (a *attempt, claimed s
 
 // beginInProcess is begin where there is one writer: neither a repeat nor a look waits for it.
 func (s *Store) beginInProcess(ctx context.Context, c store.Claim) (a *attempt, claimed store.Claimed, err error) {
-	l := &lookedAt{attempt: attempt{store: s, claim: c, fence: 1}}
+	l := &firstLook{attempt: attempt{store: s, claim: c, fence: 1}}
 	l.lock = s.db.Process.Reserve(c.ID, c.Owner)
 	defer func() {
 		if a == nil {
@@ -67,7 +67,7 @@ func (s *Store) enterAndBegin(ctx context.Context, c store.Claim) (a *attempt, c
 	if claimed, err := s.db.EnterOrLook(ctx, look); err != nil || txn.IsThere(claimed) {
 		return nil, claimed, err
 	}
-	if s.db.Calm() {
+	if s.db.MayClaimInline() {
 		return s.beginInPlace(ctx, c)
 	}
 	begun, err := txn.Behind(ctx, s.db, patience, func(ctx context.Context) (b begun, err error) {
@@ -96,7 +96,7 @@ func (s *Store) beginInPlace(ctx context.Context, c store.Claim) (a *attempt, cl
 	defer func() {
 		s.db.NoteEnd(ctx, err)
 		if a == nil {
-			s.seen.noteFound(c.ID, claimed.Record)
+			s.recent.noteFound(c.ID, claimed.Record)
 		}
 		switch {
 		case a != nil:
@@ -109,7 +109,7 @@ func (s *Store) beginInPlace(ctx context.Context, c store.Claim) (a *attempt, cl
 			s.db.LeaveAttempt()
 		}
 	}()
-	if seen, _ := s.seen.before(c.ID); seen { // a repeat needs no transaction
+	if known, _ := s.recent.find(c.ID); known { // a repeat needs no transaction
 		if claimed, err = s.lookFirst(ctx, c); err != nil || txn.IsThere(claimed) {
 			return nil, claimed, err
 		}
@@ -143,7 +143,7 @@ func (s *Store) openAndLook(ctx context.Context, c store.Claim) (
 	if err = txn.Sends(ctx, own, lockFirst); err != nil {
 		return nil, nil, store.Claimed{}, err
 	}
-	l := &lookedAt{attempt: attempt{store: s, claim: c, fence: 1}}
+	l := &firstLook{attempt: attempt{store: s, claim: c, fence: 1}}
 	if err := l.lockAndLook(ctx, own); err != nil {
 		return nil, nil, store.Claimed{}, err
 	}
@@ -158,8 +158,8 @@ func (s *Store) openAndLook(ctx context.Context, c store.Claim) (
 	return a, open, claimed, err
 }
 
-// lookedAt is what the first message of an attempt reads, in one piece of memory with the attempt.
-type lookedAt struct {
+// firstLook is what the first message of an attempt reads, in one piece of memory with the attempt.
+type firstLook struct {
 	attempt attempt
 	lock    bool
 	now, at pgtype.Int8 // when the lock was tried, and when the record was read
@@ -169,7 +169,7 @@ type lookedAt struct {
 }
 
 // lockAndLook begins the transaction of an attempt, tries the key's lock, and looks at the record: one round trip.
-func (l *lookedAt) lockAndLook(ctx context.Context, own *sql.Conn) error {
+func (l *firstLook) lockAndLook(ctx context.Context, own *sql.Conn) error {
 	db := l.attempt.store.db
 	if err := db.ProbeGuards(ctx, own); err != nil {
 		return err
@@ -183,7 +183,7 @@ func (l *lookedAt) lockAndLook(ctx context.Context, own *sql.Conn) error {
 
 // calls are the lock and the look: two statements, so that the look sees everything that was committed before the lock was
 // taken.
-func (l *lookedAt) calls(ctx context.Context, own *sql.Conn) ([]txn.Call, error) {
+func (l *firstLook) calls(ctx context.Context, own *sql.Conn) ([]txn.Call, error) {
 	db, c := l.attempt.store.db, &l.attempt.claim
 	guards := append(db.Guards(c.Deadline), txn.LockKey(c.ID))
 	first, err := db.CallOf(ctx, own, lockFirst, l.mark.Targets(&l.lock, &l.now), guards...)
@@ -196,7 +196,7 @@ func (l *lookedAt) calls(ctx context.Context, own *sql.Conn) ([]txn.Call, error)
 }
 
 // look is the look at the record.
-func (l *lookedAt) look() (name txn.Statement, row, args []any) {
+func (l *firstLook) look() (name txn.Statement, row, args []any) {
 	c := &l.attempt.claim
 	if floor := floorName(*c); floor != "" {
 		return lookTimed, l.record.targets(&l.at, &l.floor), []any{c.ID[:], floor}
@@ -205,23 +205,23 @@ func (l *lookedAt) look() (name txn.Statement, row, args []any) {
 }
 
 // decide says how a claim ends whose key and record were found like this.
-func (l *lookedAt) decide(ctx context.Context) (store.Claimed, error) {
+func (l *firstLook) decide(ctx context.Context) (store.Claimed, error) {
 	if !l.now.Valid { // the lock is this process's
 		l.now = l.at
 	}
 	a, c, now, there := &l.attempt, &l.attempt.claim, txn.Time(l.now), l.record.id != nil
 	a.first.attempt = a
-	var seen store.Record
+	var found store.Record
 	var err error
 	switch {
 	case now.IsZero():
 		return store.Claimed{}, txn.ErrNoWrites
 	case there:
-		seen, err = a.store.thereIs(ctx, &l.record, txn.Time(l.at))
-		if err != nil || !takeable(seen, *c) || seen.State() != store.Free { // the last one is resumable
-			return store.Claimed{Record: seen}, err
+		found, err = a.store.thereIs(ctx, &l.record, txn.Time(l.at))
+		if err != nil || !takeable(found, *c) || found.State() != store.Free { // the last one is resumable
+			return store.Claimed{Record: found}, err
 		}
-		a.seen, a.fence, a.timed, a.stepped = seen.Fence, seen.Fence+1, seen.Timed, seen.Recovery == store.Resume
+		a.freeFence, a.fence, a.timed, a.stepped = found.Fence, found.Fence+1, found.Timed, found.Recovery == store.Resume
 	}
 	switch {
 	case !l.lock:
@@ -231,10 +231,10 @@ func (l *lookedAt) decide(ctx context.Context) (store.Claimed, error) {
 	case !there && !c.Key.Allows(now, l.floor.Time):
 		return keyRefused(now), nil
 	case there:
-		if hidden, err := outside(seen, *c); hidden {
-			return store.Claimed{Record: seen}, err
+		if hidden, err := outside(found, *c); hidden {
+			return store.Claimed{Record: found}, err
 		}
-		if refuses(seen, *c, l.floor) {
+		if refuses(found, *c, l.floor) {
 			return keyRefused(now), nil
 		}
 	}

@@ -175,6 +175,6 @@ func TestEachTransactionLooksForAnotherRecord(t *testing.T) {
 	other := c
 	other.Owner = store.Owner{2}
 	require.NoError(t, st.End(t.Context(), won(t, st, other), store.Ending{State: store.Completed, Answer: done}))
-	require.ErrorIs(t, a.unlessTaken(t.Context(), a.last, &a.first, store.ErrRetryable), store.ErrRetryable, "it has looked")
-	require.ErrorIs(t, a.unlessTaken(t.Context(), second, &a.first, store.ErrRetryable), store.ErrStale)
+	require.ErrorIs(t, a.errorByRecord(t.Context(), a.last, &a.first, store.ErrRetryable), store.ErrRetryable, "it has looked")
+	require.ErrorIs(t, a.errorByRecord(t.Context(), second, &a.first, store.ErrRetryable), store.ErrStale)
 }

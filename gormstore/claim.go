@@ -37,7 +37,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (claimed store.Claimed
 	sent := time.Now()
 	defer func() {
 		if claimed.Won {
-			s.sealing.expect(claimed.Record.Ticket, sent.Add(c.Deadline))
+			s.sealer.expect(claimed.Record.Ticket, sent.Add(c.Deadline))
 		}
 	}()
 	if err := s.check(ctx); err != nil {
@@ -56,7 +56,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (claimed store.Claimed
 	if err := s.db.EnterClaim(ctx); err != nil {
 		return store.Claimed{}, err
 	}
-	if s.db.Calm() {
+	if s.db.MayClaimInline() {
 		return s.claimInPlace(ctx, c)
 	}
 	return txn.Behind(ctx, s.db, patience, func(ctx context.Context) (store.Claimed, error) {
@@ -69,12 +69,12 @@ func (s *Store) claimInPlace(ctx context.Context, c store.Claim) (claimed store.
 	defer func() {
 		s.db.NoteEnd(ctx, err)
 		s.db.LeaveClaim()
-		s.seen.noteFound(c.ID, claimed.Record)
+		s.recent.noteFound(c.ID, claimed.Record)
 	}()
-	seen, _ := s.seen.before(c.ID)
+	known, _ := s.recent.find(c.ID)
 	for range 2 { // the first claim may get the lock of a record that was committed after its snapshot
 		err = s.db.Write(ctx, func(q txn.Querier) error {
-			claimed, err = s.claimAlone(ctx, q, c, seen)
+			claimed, err = s.claimAlone(ctx, q, c, known)
 			return err
 		})
 		if err != nil || !claimed.KeyRefused {
@@ -105,8 +105,10 @@ func (s *Store) claim(ctx context.Context, q txn.Querier, c store.Claim) (claime
 }
 
 // claimAlone is claim outside an attempt's transaction. For a key that was seen before it looks first.
-func (s *Store) claimAlone(ctx context.Context, q txn.Querier, c store.Claim, seen bool) (claimed store.Claimed, err error) {
-	if seen {
+func (s *Store) claimAlone(
+	ctx context.Context, q txn.Querier, c store.Claim, known bool,
+) (claimed store.Claimed, err error) {
+	if known {
 		if claimed, err = s.lookFirst(ctx, c); err != nil || txn.IsThere(claimed) {
 			return claimed, err
 		}
@@ -230,7 +232,7 @@ func (s *Store) takeOver(ctx context.Context, q txn.Querier, c store.Claim, rec 
 
 // thereIs returns the existing record that a claim met. A repeat may be answered from it.
 func (s *Store) thereIs(ctx context.Context, scan *recordScan, now time.Time) (store.Record, error) {
-	rec, err := scan.record(ctx, s.sealing, now)
+	rec, err := scan.record(ctx, s.sealer, now)
 	if err == nil && hasOutcome(rec) {
 		err = s.db.ConfirmRead(ctx, scan.Server)
 	}

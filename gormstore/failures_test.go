@@ -25,7 +25,7 @@ const failWith = "SELECT fail_at(1, 1, $1)"
 // that says something about the command is its own.
 //
 // CONTRACT X-0
-func TestDistressIsNoAnswer(t *testing.T) {
+func TestErrorThatIsNotOfTheCommandIsNoAnswer(t *testing.T) {
 	bothWays(t, func(t *testing.T, way way) {
 		db := way.fresh("", false)(t)(t)
 		execute(t, db, failAt)
@@ -193,7 +193,7 @@ func TestOptionalWorkInASavepoint(t *testing.T) {
 // error, such as that of a table that is missing, is no refusal.
 //
 // CONTRACT X-0
-func TestDistressOfSQLite(t *testing.T) {
+func TestErrorThatIsNotOfTheCommandOnSQLite(t *testing.T) {
 	onStores(t, []string{"sqlite"}, func(t *testing.T, db *gorm.DB, store *gormstore.Store) {
 		require.NoError(t, db.AutoMigrate(&unique{}))
 		require.NoError(t, db.Create(&unique{Name: "taken"}).Error)

@@ -44,7 +44,7 @@ func (s *Store) toImport(ctx context.Context, rec store.Record) (storedAnswer, e
 	if rec.Stored != store.Completed {
 		return storedAnswer{status: rec.Answer.Status, partial: rec.Answer.Partial, encoding: plain}, nil
 	}
-	return s.sealing.answer(ctx, time.Time{}, rec.ID, rec.Answer)
+	return s.sealer.answer(ctx, time.Time{}, rec.ID, rec.Answer)
 }
 
 func (s *Store) importOne(ctx context.Context, q txn.Querier, rec store.Record, a storedAnswer, done *store.Imported) error {

@@ -195,9 +195,9 @@ func TestARollbackHandlerSendsAPlannedIntent(t *testing.T) {
 func TestARollbackHandlersCallsBeginUncertain(t *testing.T) {
 	db := freshSQLite(t)(t)
 	store, provider := newStore(t, db), newCharges(t)
-	nobody := httptest.NewServer(nil)
-	nobody.Close()
-	away := &charges{Server: nobody}
+	none := httptest.NewServer(nil)
+	none.Close()
+	away := &charges{Server: none}
 	idem := newModule(t, store, core.Policy{Recovery: core.Rollback})
 	for attempt, at := range []*charges{provider, away} {
 		answer := serve(t, idem, "k-1", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

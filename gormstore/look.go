@@ -15,38 +15,38 @@ import (
 // A claim may look at the record first. A look never decides that a command runs. It returns a record that no claim could
 // take over, as the claim's own statement would, or it returns nothing.
 
-// seen has the keys whose records this process has lately written or found. It only decides which statement is sent
+// recentKeys has the keys whose records this process has lately written or found. It only decides which statement is sent
 // first. For a key that it has, that is a plain SELECT: lookAnswer for one with an answer, which is the lowest bit of its
 // mark, else lookFirst. For others it is an INSERT (insertRecord), or the begin of a transaction. A wrong guess costs one
 // more statement.
-type seen [1 << 16]atomic.Uint32
+type recentKeys [1 << 16]atomic.Uint32
 
 const hasAnswer = 1
 
-// of is the place of a key and its mark: one half of the hash gives the place, the other half is compared. A later key may
+// of is the slot of a key and its mark: one half of the hash gives the slot, the other half is compared. A later key may
 // replace an earlier one, which is then forgotten.
-func (s *seen) of(id store.ID) (place *atomic.Uint32, mark uint32) {
+func (s *recentKeys) of(id store.ID) (slot *atomic.Uint32, mark uint32) {
 	hash := binary.BigEndian.Uint64(id.Hash())
 	return &s[hash%uint64(len(s))], uint32(hash>>32) &^ hasAnswer
 }
 
-// before reports whether a key has a record, and whether with an answer.
-func (s *seen) before(id store.ID) (there, answered bool) {
-	place, mark := s.of(id)
-	was := place.Load()
+// find reports whether a key has a record, and whether with an answer.
+func (s *recentKeys) find(id store.ID) (there, answered bool) {
+	slot, mark := s.of(id)
+	was := slot.Load()
 	return was&^hasAnswer == mark, was == mark|hasAnswer
 }
 
-func (s *seen) note(id store.ID, answered bool) {
-	place, mark := s.of(id)
+func (s *recentKeys) note(id store.ID, answered bool) {
+	slot, mark := s.of(id)
 	if answered {
 		mark |= hasAnswer
 	}
-	place.Store(mark)
+	slot.Store(mark)
 }
 
 // noteFound notes the record that a claim has met or made.
-func (s *seen) noteFound(id store.ID, found store.Record) {
+func (s *recentKeys) noteFound(id store.ID, found store.Record) {
 	if found.Stored != 0 {
 		s.note(id, found.State() == store.Completed)
 	}
@@ -55,11 +55,11 @@ func (s *seen) noteFound(id store.ID, found store.Record) {
 // lookFirst returns the existing record that a claim would meet on PostgreSQL. It returns nothing if the claim has to be
 // tried: there is no record, or the record can be taken over, or the server is read-only.
 func (s *Store) lookFirst(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	if _, answered := s.seen.before(c.ID); answered && c.Lean {
+	if _, answered := s.recent.find(c.ID); answered && c.Lean {
 		if claimed, err := s.lookAnswer(ctx, c.ID); err != nil || txn.IsThere(claimed) {
 			return claimed, err
 		}
-		s.seen.note(c.ID, false)
+		s.recent.note(c.ID, false)
 	}
 	id := c.ID // c.ID[:] would move all of c to the heap
 	var now pgtype.Int8
@@ -82,7 +82,7 @@ func (s *Store) lookAnswer(ctx context.Context, id store.ID) (store.Claimed, err
 	if err != nil || !a.now.Valid {
 		return store.Claimed{}, err
 	}
-	rec, err := a.record(ctx, s.sealing, id)
+	rec, err := a.record(ctx, s.sealer, id)
 	if err == nil {
 		err = s.db.ConfirmRead(ctx, a.Server)
 	}

@@ -46,9 +46,9 @@ func (s *Store) Mark(ctx context.Context, m store.Marking) (done store.Imported,
 
 // Adopt implements [store.Operations].
 func (s *Store) Adopt(ctx context.Context, c store.Claim) error {
-	var nobody store.Scope
+	var none store.Scope
 	return s.db.InTx(ctx, func(q txn.Querier) error {
-		_, err := s.db.Exec(ctx, q, adopt, c.ID[:], nobody[:], c.Scope[:], c.Realm[:], c.Method, c.Route, c.Key.Timed)
+		_, err := s.db.Exec(ctx, q, adopt, c.ID[:], none[:], c.Scope[:], c.Realm[:], c.Method, c.Route, c.Key.Timed)
 		return err
 	})
 }

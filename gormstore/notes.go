@@ -21,8 +21,8 @@ func (s *Store) Annotate(ctx context.Context, n store.Note) error {
 // Propose implements [store.Proposals].
 func (s *Store) Propose(ctx context.Context, n store.Note, w store.Window) error {
 	n.Kind = store.OpenProposal
-	if s.sealing.on {
-		box, err := s.sealing.seal(ctx, time.Time{}, n.Decision, proposalData(n.ID, n.Token, n.Fence))
+	if s.sealer.on {
+		box, err := s.sealer.seal(ctx, time.Time{}, n.Decision, proposalData(n.ID, n.Token, n.Fence))
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (s *Store) endProposal(ctx context.Context, q txn.Querier, id store.ID, tok
 // annotate adds a note, unless it is there.
 func (s *Store) annotate(ctx context.Context, q txn.Querier, n store.Note, w store.Window) error {
 	added, err := s.db.Exec(ctx, q, annotate, n.ID[:], n.Token[:], n.Who, n.Text, int64(n.Kind), n.Fence, n.Decision,
-		s.sealing.encoding(), txn.Micros(w.From), txn.Latest(w))
+		s.sealer.encoding(), txn.Micros(w.From), txn.Latest(w))
 	if err != nil || added == 1 {
 		return err
 	}
@@ -117,7 +117,7 @@ func (s *Store) notes(ctx context.Context, q txn.Querier, ids []store.ID) (map[s
 		}
 		n.ID, n.Token, n.At = store.ID(id), [16]byte(token), time.UnixMicro(at).UTC()
 		if n.Decision != nil {
-			n.Decision, _ = s.sealing.open(open, encoding, n.Decision, proposalData(n.ID, n.Token, n.Fence))
+			n.Decision, _ = s.sealer.open(open, encoding, n.Decision, proposalData(n.ID, n.Token, n.Fence))
 		}
 		notes[n.ID] = append(notes[n.ID], n)
 		return nil

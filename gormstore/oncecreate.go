@@ -149,17 +149,17 @@ func foreignCallbacks(db *gorm.DB) bool {
 }
 
 // kept is a copy of a struct that Create may change.
-type kept struct{ at, copy reflect.Value }
+type rowCopy struct{ at, copy reflect.Value }
 
 // keep copies a row and what is associated with it: GORM sets ids and times there.
-func keep(ctx context.Context, s *schema.Schema, at reflect.Value, all []kept) []kept {
-	known := func(k kept) bool { return k.at.Type() == at.Type() && k.at.Addr().Pointer() == at.Addr().Pointer() }
+func keep(ctx context.Context, s *schema.Schema, at reflect.Value, all []rowCopy) []rowCopy {
+	known := func(k rowCopy) bool { return k.at.Type() == at.Type() && k.at.Addr().Pointer() == at.Addr().Pointer() }
 	if !at.IsValid() || slices.ContainsFunc(all, known) {
 		return all
 	}
 	whole := reflect.New(at.Type()).Elem()
 	whole.Set(at)
-	all = append(all, kept{at, whole})
+	all = append(all, rowCopy{at, whole})
 	relations := &s.Relationships
 	for _, relation := range slices.Concat(relations.BelongsTo, relations.HasOne, relations.HasMany, relations.Many2Many) {
 		if _, zero := relation.Field.ValueOf(ctx, at); zero {

@@ -71,13 +71,13 @@ func (s *Store) Renew(ctx context.Context, t store.Ticket, lease time.Duration) 
 func (s *Store) End(ctx context.Context, t store.Ticket, e store.Ending) error {
 	switch e.State {
 	case store.Completed:
-		answer, err := s.sealing.parked(t).get(ctx, s.sealing, t.ID, e.Answer.Answer)
+		answer, err := s.sealer.parked(t).get(ctx, s.sealer, t.ID, e.Answer.Answer)
 		if err != nil {
 			return err
 		}
 		err = s.complete(ctx, t, answer, e.Answer)
 		if err == nil || errors.Is(err, store.ErrStale) {
-			s.sealing.forget(t)
+			s.sealer.forget(t)
 		}
 		return err
 	case store.Free:
@@ -97,14 +97,14 @@ func (s *Store) complete(ctx context.Context, t store.Ticket, a storedAnswer, c 
 	send := func(ctx context.Context) error { return s.owned(ctx, t, done, complete, args...) }
 	err := s.answers.Run(ctx, t, s.db.StallOf(0, t.ID), send)
 	if err == nil {
-		s.seen.note(t.ID, true)
+		s.recent.note(t.ID, true)
 	}
 	return err
 }
 
-// keepOut keeps out a message of t that may still be under way: see the statement.
-func (s *Store) keepOut(ctx context.Context, q txn.Querier, t store.Ticket, seen int64) error {
-	_, err := s.db.Exec(ctx, q, keepOut, t.ID[:], t.Owner[:], keepFree.Microseconds(), make([]byte, len(store.Scope{})),
-		make([]byte, len(store.Realm{})), seen, t.Fence)
+// fenceOff keeps out a message of t that may still be under way: see the statement.
+func (s *Store) fenceOff(ctx context.Context, q txn.Querier, t store.Ticket, freeFence int64) error {
+	_, err := s.db.Exec(ctx, q, fenceOff, t.ID[:], t.Owner[:], keepFree.Microseconds(), make([]byte, len(store.Scope{})),
+		make([]byte, len(store.Realm{})), freeFence, t.Fence)
 	return err
 }

@@ -31,11 +31,11 @@ func (s *Store) Find(ctx context.Context, id store.ID, v store.Viewer) (store.Re
 }
 
 // findOnPool reads a record. What is told of an outcome must be on the standby.
-func (s *Store) findOnPool(ctx context.Context, seen func(store.Record) bool, by txn.Statement, args ...any) (
+func (s *Store) findOnPool(ctx context.Context, accept func(store.Record) bool, by txn.Statement, args ...any) (
 	rec store.Record, err error) {
 	err = s.db.OnPool(ctx, func(q txn.Querier) error {
 		var scan recordScan
-		if rec, err = s.scan(ctx, q, &scan, by, args...); err == nil && hasOutcome(rec) && seen(rec) {
+		if rec, err = s.scan(ctx, q, &scan, by, args...); err == nil && hasOutcome(rec) && accept(rec) {
 			err = s.db.ConfirmRead(ctx, scan.Server)
 		}
 		return err
@@ -58,7 +58,7 @@ func (s *Store) scan(ctx context.Context, q txn.Querier, scan *recordScan, by tx
 	if err != nil {
 		return store.Record{}, err
 	}
-	return scan.record(ctx, s.sealing, txn.Time(now))
+	return scan.record(ctx, s.sealer, txn.Time(now))
 }
 
 // realms are the first and the last realm that begin with within.
@@ -91,7 +91,7 @@ func (s *Store) List(ctx context.Context, query store.Query) (recs []store.Recor
 			if err := scan(row.targets(&now)...); err != nil {
 				return err
 			}
-			rec, err := row.record(open, s.sealing, txn.Time(now))
+			rec, err := row.record(open, s.sealer, txn.Time(now))
 			recs = append(recs, rec)
 			return err
 		}, append(append(selected(query), txn.Micros(after.CreatedAt), after.ID[:]), referring(query.Refs)...)...)

@@ -42,7 +42,7 @@ func (s *recordScan) targets(before ...any) []any {
 }
 
 // record returns what was read at now.
-func (s *recordScan) record(ctx context.Context, of *sealing, now time.Time) (store.Record, error) {
+func (s *recordScan) record(ctx context.Context, of *sealer, now time.Time) (store.Record, error) {
 	rec := store.Record{
 		Ticket: store.Ticket{Fence: s.fence.Int64}, Attempts: int(s.attempts.Int32),
 		Method: s.method.String, Route: s.route.String,
@@ -90,7 +90,7 @@ func (s *answerScan) targets() []any {
 }
 
 // record returns what a replay needs of the record: see [store.Claim].
-func (s *answerScan) record(ctx context.Context, of *sealing, id store.ID) (rec store.Record, err error) {
+func (s *answerScan) record(ctx context.Context, of *sealer, id store.ID) (rec store.Record, err error) {
 	rec.ID, rec.Fence, rec.Stored = id, s.fence, store.Completed
 	rec.Recovery = store.Recovery(s.recovery) //nolint:gosec // written by this package
 	rec.Hash.Version, rec.Traceparent = s.hashVersion, s.trace

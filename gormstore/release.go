@@ -63,13 +63,13 @@ func (s *Store) takeBack(ctx context.Context, q txn.Querier, lost []store.Ticket
 		ids, owners = append(ids, t.ID), append(owners, hex.EncodeToString(t.Owner[:]))
 	}
 	free := map[store.ID]bool{}
-	nobody := make([]byte, len(store.Owner{}))
+	none := make([]byte, len(store.Owner{}))
 	err = s.db.Each(ctx, q, releaseOwners, func(scan func(...any) error) error {
 		var id []byte
 		err := scan(&id)
 		free[store.ID(id)] = true
 		return err
-	}, asJSON(ids), asJSON(owners), keepFree.Microseconds(), nobody)
+	}, asJSON(ids), asJSON(owners), keepFree.Microseconds(), none)
 	if err != nil || len(free) == len(lost) {
 		return true, nil, err
 	}
@@ -99,7 +99,7 @@ func (s *Store) takeBack(ctx context.Context, q txn.Querier, lost []store.Ticket
 	if len(late) == 0 {
 		return true, stale, nil
 	}
-	n, err := s.db.Exec(ctx, q, keepOutLate, asJSON(late), keepFree.Microseconds(), make([]byte, len(store.Scope{})),
+	n, err := s.db.Exec(ctx, q, fenceOffLate, asJSON(late), keepFree.Microseconds(), make([]byte, len(store.Scope{})),
 		make([]byte, len(store.Realm{})))
 	return int(n) == len(late), stale, err
 }

@@ -57,7 +57,7 @@ func (e *segment) Committed(ctx context.Context, q txn.Querier) (bool, error) {
 	s, t, seal := e.store, e.ticket(), e.seal
 	var err error
 	if e.isFirst() {
-		err = s.keepOut(ctx, q, t, e.seen)
+		err = s.fenceOff(ctx, q, t, e.freeFence)
 	} else {
 		_, err = s.db.Exec(ctx, q, lockRecord, t.ID[:])
 	}
@@ -102,7 +102,7 @@ func isThereStep(_ store.StepRecord, err error) (bool, error) {
 
 // Lose makes the operation unknown, and says how its attempt has ended. If the handler has rolled back before the first
 // seal, the key is free, and another attempt may have it.
-func (e *segment) Lose(ctx context.Context, q txn.Querier, left time.Duration) error {
+func (e *segment) RecordUnknown(ctx context.Context, q txn.Querier, left time.Duration) error {
 	s := e.store
 	ends, err := e.endsItself(ctx, q)
 	if err != nil {
@@ -150,10 +150,10 @@ func (a *attempt) Seal(ctx context.Context, seal store.Seal) (now time.Time, err
 		if seal.Answer == nil && !seal.Alone { // the handler goes on
 			t.Conn.CloseRows()
 		}
-		err = t.Finish(ctx, func() (txn.LastCalls, error) {
+		err = t.Finish(ctx, func() (txn.FinalCalls, error) {
 			t.Entry = e
-			if err := t.Conn.Distress(seal.Alone); err != nil {
-				return txn.LastCalls{}, err
+			if err := t.Conn.NotOfCommand(seal.Alone); err != nil {
+				return txn.FinalCalls{}, err
 			}
 			return e.last(ctx, t)
 		})
@@ -164,8 +164,8 @@ func (a *attempt) Seal(ctx context.Context, seal store.Seal) (now time.Time, err
 	if e.isFirst() {
 		a.noteFirst(err)
 	}
-	if err = a.unlessTaken(ctx, t, e, err); err == nil {
-		a.store.seen.note(a.claim.ID, seal.Answer != nil)
+	if err = a.errorByRecord(ctx, t, e, err); err == nil {
+		a.store.recent.note(a.claim.ID, seal.Answer != nil)
 	}
 	return e.at(err), err
 }
@@ -222,7 +222,7 @@ func (a *attempt) reopen() error {
 	case d.Class(a.refused) == "":
 		return a.refused
 	case !d.OfCommand(a.refused):
-		return fmt.Errorf("%w: %w: %w", store.ErrRetryable, txn.ErrDistress, a.refused)
+		return fmt.Errorf("%w: %w: %w", store.ErrRetryable, txn.ErrNotOfCommand, a.refused)
 	}
 	if !a.store.db.Process.Reserve(a.claim.ID, a.claim.Owner) {
 		return store.ErrStale
@@ -243,20 +243,20 @@ func databaseSteps(seal *store.Seal) (n int) {
 	return n
 }
 
-// unlessTaken returns err, or what the record says about it: ErrStale where another attempt or a settlement has the record;
-// nil where an earlier try has recorded the answer. A seal with rows is tried only once.
+// errorByRecord returns err, or what the record says about it: ErrStale where another attempt or a settlement has the
+// record; nil where an earlier try has recorded the answer. A seal with rows is tried only once.
 //
 // Before the first seal it looks only at a stricter level than READ COMMITTED. There an attempt may have begun beside the
 // moment in which another one committed (M-6): it saw no record, and a ROLLBACK has no judge. It looks once for each
 // transaction: the deadline may have ended it, and nobody has heard what it found.
-func (a *attempt) unlessTaken(ctx context.Context, t *txn.Tx, e *segment, err error) error {
+func (a *attempt) errorByRecord(ctx context.Context, t *txn.Tx, e *segment, err error) error {
 	if e.isFirst() {
 		undone := err == nil && !a.isSealed() || errors.Is(err, store.ErrRetryable) || errors.Is(err, store.ErrAborted)
 		if t == nil || !undone || !t.Mark.RunsBeside() {
 			return err
 		}
-		t.Taken.Once.Do(func() { t.Taken.Err = a.taken(ctx) })
-		return cmp.Or(t.Taken.Err, err)
+		t.OtherRecord.Looked.Do(func() { t.OtherRecord.Err = a.taken(ctx) })
+		return cmp.Or(t.OtherRecord.Err, err)
 	}
 	if !errors.Is(err, store.ErrStale) && !errors.Is(err, store.ErrRetryable) && !errors.Is(err, store.ErrAborted) {
 		return err
@@ -285,17 +285,17 @@ func (a *attempt) taken(ctx context.Context) error {
 
 // last returns the last message of a segment: the record or its lease, the steps, COMMIT; or, after the rows are undone, the
 // record alone.
-func (e *segment) last(ctx context.Context, t *txn.Tx) (txn.LastCalls, error) {
+func (e *segment) last(ctx context.Context, t *txn.Tx) (txn.FinalCalls, error) {
 	name, row, args := e.record()
 	record, err := t.DB.CallOf(ctx, t.Conn.SQL, name, row, args...)
 	if err != nil {
-		return txn.LastCalls{}, err
+		return txn.FinalCalls{}, err
 	}
 	calls := []txn.Call{t.DB.Must(1, record)}
 	if e.isFirst() && e.stepped { // what takes a free record forgets its steps; in this order, as sweep and erasure
 		forget, err := t.DB.CallOf(ctx, t.Conn.SQL, forgetSteps, nil, e.claim.ID[:], e.fence, e.claim.Owner[:])
 		if err != nil {
-			return txn.LastCalls{}, err
+			return txn.FinalCalls{}, err
 		}
 		if calls = append(calls, forget); e.isAlone() { // it may have no transaction around both
 			slices.Reverse(calls)
@@ -306,7 +306,7 @@ func (e *segment) last(ctx context.Context, t *txn.Tx) (txn.LastCalls, error) {
 	}
 	steps, err := e.stepCalls(ctx, t)
 	if err != nil {
-		return txn.LastCalls{}, err
+		return txn.FinalCalls{}, err
 	}
 	return t.Restored(ctx, append(calls, steps...)...)
 }
@@ -317,25 +317,25 @@ func (e *segment) isAlone() bool { return e.isFirst() && e.seal.Alone && e.seal.
 // alone is the last message where the rows are undone. The transaction is ended in the same one, if that can be: in one that
 // has failed, or under a role that the handler has taken, the driver cannot prepare the rest. It takes the key's lock first:
 // an attempt that has begun since the transaction was lost goes on.
-func (e *segment) alone(ctx context.Context, t *txn.Tx, calls []txn.Call) (txn.LastCalls, error) {
+func (e *segment) alone(ctx context.Context, t *txn.Tx, calls []txn.Call) (txn.FinalCalls, error) {
 	switch lock, err := t.DB.CallOf(ctx, t.Conn.SQL, lockAlone, nil, e.Lock()); {
 	case err != nil:
-		return txn.LastCalls{}, err
+		return txn.FinalCalls{}, err
 	case lock.Text != "":
 		calls = append([]txn.Call{lock}, calls...)
 	}
-	if t.Conn.Kept() == nil && txn.Status(t.Conn.SQL) != txn.Failed {
+	if t.Conn.SavedSettings() == nil && txn.Status(t.Conn.SQL) != txn.Failed {
 		within, err := t.Undoing(ctx)
-		return txn.LastCalls{Within: within, Alone: calls}, err
+		return txn.FinalCalls{Within: within, Alone: calls}, err
 	}
 	switch ours, err := t.RollbackOurs(ctx); {
 	case err != nil:
-		return txn.LastCalls{}, fmt.Errorf("%w: %w", store.ErrRetryable, err)
+		return txn.FinalCalls{}, fmt.Errorf("%w: %w", store.ErrRetryable, err)
 	case !ours:
 		t.Gone = true
-		return txn.LastCalls{}, store.ErrEnded
+		return txn.FinalCalls{}, store.ErrEnded
 	}
-	return txn.LastCalls{Alone: calls}, nil
+	return txn.FinalCalls{Alone: calls}, nil
 }
 
 // record is the statement that writes the record of a segment, and fails where the attempt does not own it. All but
@@ -351,16 +351,16 @@ func (e *segment) record() (name txn.Statement, row, args []any) {
 	switch {
 	case e.isFirst() && seal.Answer != nil:
 		args = append(append(a.recordArgs(), txn.Micros(c.Window.From)), answer...)
-		if a.seen == 0 {
+		if a.freeFence == 0 {
 			return recordAnswer, nil, args
 		}
-		return recordOver, clock(), append(args, a.seen)
+		return recordOver, clock(), append(args, a.freeFence)
 	case e.isFirst():
 		args = append(a.recordArgs(), c.Lease.Microseconds(), c.Deadline.Microseconds(), from, to)
-		if a.seen == 0 {
+		if a.freeFence == 0 {
 			return recordRunning, clock(), args
 		}
-		return runOver, clock(), append(args, a.seen)
+		return runOver, clock(), append(args, a.freeFence)
 	case seal.Answer != nil:
 		return sealAnswer, clock(), append(ownedBy(a.ticket()), answer...)
 	}
@@ -395,7 +395,7 @@ func (e *segment) stepCalls(ctx context.Context, t *txn.Tx) (calls []txn.Call, e
 		if len(two) == 1 { // there is no second one
 			clear(args[7:])
 		}
-		args = append(args, e.store.sealing.encoding())
+		args = append(args, e.store.sealer.encoding())
 		put, err := t.DB.CallOf(ctx, t.Conn.SQL, putSteps, nil, args...)
 		if err != nil {
 			return nil, err

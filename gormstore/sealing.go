@@ -58,8 +58,8 @@ const (
 	sealGrace    = time.Second
 )
 
-// maxSealing is how many calls of an app's AEAD run at once at most: those that hang must not become more and more.
-const maxSealing = 256
+// maxSealCalls is how many calls of an app's AEAD run at once at most: those that hang must not become more and more.
+const maxSealCalls = 256
 
 // given is the AEAD of an option.
 type given struct {
@@ -67,8 +67,8 @@ type given struct {
 	on bool // the store seals
 }
 
-// sealing seals what a store writes, and opens what it reads.
-type sealing struct {
+// sealer seals what a store writes, and opens what it reads.
+type sealer struct {
 	AEAD
 	on      bool // the store seals
 	lost    []string
@@ -78,9 +78,9 @@ type sealing struct {
 	park map[store.Ticket]*onceSealed
 }
 
-// newSealing checks the options.
-func newSealing(o options) (*sealing, error) {
-	s := &sealing{lost: o.lost, running: make(chan struct{}, maxSealing), park: map[store.Ticket]*onceSealed{}}
+// newSealer checks the options.
+func newSealer(o options) (*sealer, error) {
+	s := &sealer{lost: o.lost, running: make(chan struct{}, maxSealCalls), park: map[store.Ticket]*onceSealed{}}
 	switch {
 	case len(o.seals) > 1:
 		return nil, errors.New("Seal, Unseal: give one AEAD, once; one that changes its key opens with the older ones too")
@@ -122,7 +122,7 @@ func newSealing(o options) (*sealing, error) {
 }
 
 // call calls a method of the AEAD. One of the app may hang or panic; ctx bounds how long call waits.
-func (s *sealing) call(ctx context.Context, method func(text, data []byte) ([]byte, error), text, data []byte) (
+func (s *sealer) call(ctx context.Context, method func(text, data []byte) ([]byte, error), text, data []byte) (
 	out []byte, err error) {
 	if _, own := s.AEAD.(*keyring); own {
 		return method(text, data)
@@ -133,7 +133,7 @@ func (s *sealing) call(ctx context.Context, method func(text, data []byte) ([]by
 	select {
 	case s.running <- struct{}{}:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%d calls of the AEAD have not ended: %w", maxSealing, ctx.Err())
+		return nil, fmt.Errorf("%d calls of the AEAD have not ended: %w", maxSealCalls, ctx.Err())
 	}
 	type result struct {
 		out []byte
@@ -208,7 +208,7 @@ type storedAnswer struct {
 }
 
 // answer returns the stored form of an answer. It is plain where nothing is sealed, or where the status is all there is.
-func (s *sealing) answer(ctx context.Context, deadline time.Time, id store.ID, a store.Answer) (storedAnswer, error) {
+func (s *sealer) answer(ctx context.Context, deadline time.Time, id store.ID, a store.Answer) (storedAnswer, error) {
 	headers, err := encodeHeaders(a.Header)
 	if err == nil && a.Unread != store.Readable { // it would become an answer without headers and body
 		err = fmt.Errorf("idem: gormstore: the answer of the operation %v: %w", id, store.ErrUnreadable)
@@ -227,7 +227,7 @@ func (s *sealing) answer(ctx context.Context, deadline time.Time, id store.ID, a
 }
 
 // seal seals a message of an attempt that has this deadline; zero: it has none.
-func (s *sealing) seal(ctx context.Context, deadline time.Time, message, data []byte) ([]byte, error) {
+func (s *sealer) seal(ctx context.Context, deadline time.Time, message, data []byte) ([]byte, error) {
 	ctx, cancel := within(ctx, deadline)
 	defer cancel()
 	box, err := s.call(ctx, s.Encrypt, message, data)
@@ -241,7 +241,7 @@ func (s *sealing) seal(ctx context.Context, deadline time.Time, message, data []
 }
 
 // open opens what was read. A result other than store.Readable says that it cannot.
-func (s *sealing) open(ctx context.Context, encoding int16, stored, data []byte) ([]byte, store.Unread) {
+func (s *sealer) open(ctx context.Context, encoding int16, stored, data []byte) ([]byte, store.Unread) {
 	switch {
 	case encoding == plain:
 		return stored, store.Readable
@@ -270,7 +270,7 @@ func opening(ctx context.Context) (context.Context, context.CancelFunc) {
 	return within(ctx, deadline)
 }
 
-func (s *sealing) isLost(ctx context.Context, box []byte) bool {
+func (s *sealer) isLost(ctx context.Context, box []byte) bool {
 	if len(s.lost) == 0 {
 		return false
 	}
@@ -289,7 +289,7 @@ func (s *sealing) isLost(ctx context.Context, box []byte) bool {
 }
 
 // openAnswer is a stored answer. Only that of a completed record is opened: others have none any more.
-func (s *sealing) openAnswer(ctx context.Context, id store.ID, stored storedAnswer) store.Answer {
+func (s *sealer) openAnswer(ctx context.Context, id store.ID, stored storedAnswer) store.Answer {
 	a := store.Answer{Status: stored.status, Partial: stored.partial}
 	headers, body := stored.headers, stored.body
 	if stored.encoding != plain {
@@ -327,7 +327,7 @@ type onceSealed struct {
 }
 
 // get seals the answer the first time.
-func (o *onceSealed) get(ctx context.Context, s *sealing, id store.ID, a store.Answer) (storedAnswer, error) {
+func (o *onceSealed) get(ctx context.Context, s *sealer, id store.ID, a store.Answer) (storedAnswer, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.done && o.of.Status == a.Status && o.of.Partial == a.Partial && bytes.Equal(o.of.Body, a.Body) &&
@@ -348,7 +348,7 @@ func (a storedAnswer) is(b storedAnswer) bool {
 }
 
 // encoding is that of results of steps.
-func (s *sealing) encoding() int64 {
+func (s *sealer) encoding() int64 {
 	if s.on {
 		return sealed
 	}
@@ -371,7 +371,7 @@ func (e *segment) sealUp(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	e.answer, err = a.answer.get(ctx, e.store.sealing, e.claim.ID, e.seal.Answer.Answer)
+	e.answer, err = a.answer.get(ctx, e.store.sealer, e.claim.ID, e.seal.Answer.Answer)
 	if err != nil && (e.claim.Recovery != store.Resume || !errors.Is(err, store.ErrUnsealed)) {
 		err = fmt.Errorf("%w: %w", store.ErrRetryable, err)
 	}
@@ -382,7 +382,7 @@ func (e *segment) sealUp(ctx context.Context) error {
 type sealedResult struct{ of, sealed []byte }
 
 func (a *attempt) sealResult(ctx context.Context, step store.StepRecord) ([]byte, error) {
-	s := a.store.sealing
+	s := a.store.sealer
 	if !s.on {
 		return step.Result, nil
 	}
@@ -404,7 +404,7 @@ func (a *attempt) sealResult(ctx context.Context, step store.StepRecord) ([]byte
 const keepSealed = time.Minute
 
 // expect notes a Park attempt, whose answer is sealed once and within its deadline.
-func (s *sealing) expect(t store.Ticket, deadline time.Time) {
+func (s *sealer) expect(t store.Ticket, deadline time.Time) {
 	if !s.on {
 		return
 	}
@@ -413,7 +413,7 @@ func (s *sealing) expect(t store.Ticket, deadline time.Time) {
 	s.keep(t, deadline)
 }
 
-func (s *sealing) keep(t store.Ticket, deadline time.Time) *onceSealed {
+func (s *sealer) keep(t store.Ticket, deadline time.Time) *onceSealed {
 	o := &onceSealed{deadline: deadline}
 	o.forget = time.AfterFunc(max(time.Until(deadline), 0)+keepSealed, func() { s.forget(t) })
 	s.park[t] = o
@@ -421,7 +421,7 @@ func (s *sealing) keep(t store.Ticket, deadline time.Time) *onceSealed {
 }
 
 // parked is the answer of a Park attempt, which may have been claimed by another process, or long ago.
-func (s *sealing) parked(t store.Ticket) *onceSealed {
+func (s *sealer) parked(t store.Ticket) *onceSealed {
 	if !s.on {
 		return &onceSealed{}
 	}
@@ -433,7 +433,7 @@ func (s *sealing) parked(t store.Ticket) *onceSealed {
 	return s.keep(t, time.Time{})
 }
 
-func (s *sealing) forget(t store.Ticket) {
+func (s *sealer) forget(t store.Ticket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o := s.park[t]; o != nil {

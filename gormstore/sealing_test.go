@@ -22,8 +22,8 @@ import (
 	"github.com/auth19/idem/gormstore"
 )
 
-// sealingKey is a key of a name, the same one each time.
-func sealingKey(name string) gormstore.SealingKey {
+// testSealingKey is a key of a name, the same one each time.
+func testSealingKey(name string) gormstore.SealingKey {
 	return gormstore.SealingKey{Name: name, Key: bytes.Repeat([]byte(name), 32)[:32]}
 }
 
@@ -31,9 +31,9 @@ func aead(t *testing.T, current string, older ...string) gormstore.AEAD {
 	t.Helper()
 	var keys []gormstore.SealingKey
 	for _, name := range older {
-		keys = append(keys, sealingKey(name))
+		keys = append(keys, testSealingKey(name))
 	}
-	return try(gormstore.AESGCM(sealingKey(current), keys...)).ok(t)
+	return try(gormstore.AESGCM(testSealingKey(current), keys...)).ok(t)
 }
 
 // faulty is an AEAD of an app that can be made to fail.
@@ -73,7 +73,7 @@ func TestKeysOfAESGCM(t *testing.T) {
 	_, ok = both.(gormstore.KeyNamer).KeyName(append([]byte{1, 2, 0xff, 0}, box...))
 	require.False(t, ok, "Tink's messages begin with a 1, too")
 
-	good := sealingKey("good")
+	good := testSealingKey("good")
 	for want, keys := range map[string][]gormstore.SealingKey{
 		"Name":           {{Key: good.Key}},
 		`Name "a b"`:     {{Name: "a b", Key: good.Key}},

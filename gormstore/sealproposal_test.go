@@ -15,19 +15,19 @@ import (
 	"github.com/auth19/idem/gormstore"
 )
 
-// What is proposed is sealed as an answer is, and bound to its proposal. An instance that only opens carries it out; one that
-// cannot open it withdraws it. What cannot be sealed is not proposed.
+// What is proposed is sealed as an answer is, and bound to its proposal. An instance that only opens carries it out; one
+// that cannot open it withdraws it. What cannot be sealed is not proposed.
 //
 // CONTRACT F-9, X-7
 func TestAProposalIsSealed(t *testing.T) {
 	onDatabases(t, []string{"postgres", "sqlite"}, func(t *testing.T, open func(t *testing.T) *gorm.DB) {
 		db := open(t)
-		sealing := &faulty{AEAD: aead(t, "2026-a")}
+		sealer := &faulty{AEAD: aead(t, "2026-a")}
 		policy := core.Policy{Recovery: core.Park, TwoToSettle: true}
 		olga := core.Principal{Issuer: "https://issuer.example", Subject: "olga", Roles: []string{"operator"}}
 		otto := olga
 		otto.Subject = "otto"
-		st := asked(t, try(gormstore.New(db, gormstore.Seal(sealing))).ok(t))
+		st := asked(t, try(gormstore.New(db, gormstore.Seal(sealer))).ok(t))
 		module := operated(t, st, policy)
 		propose := func(key string) (core.ID, core.Proposal, error) {
 			p, err := module.Propose(t.Context(), core.Scoping{}.RecordID(alice, key), core.Decision{By: olga, Why: "seen", Fence: 1,
@@ -40,11 +40,11 @@ func TestAProposalIsSealed(t *testing.T) {
 		}
 		advance(t, db, time.Hour)
 		fail := func() ([]byte, error) { return nil, errors.New("the module is away") }
-		sealing.fail.Store(&fail)
+		sealer.fail.Store(&fail)
 		_, _, err := propose("k-1")
 		require.ErrorIs(t, err, store.ErrUnsealed)
 		require.Zero(t, query[int](t, db, "SELECT count(*) FROM idempotency_note"))
-		sealing.fail.Store(nil)
+		sealer.fail.Store(nil)
 		digests := map[core.ID]string{}
 		var ids []core.ID
 		for _, key := range keys {

@@ -10,8 +10,8 @@ import (
 	"github.com/auth19/idem/gormstore/internal/txn"
 )
 
-// errUnseen: the sighting of the key was committed after the statement's snapshot.
-var errUnseen = errors.New("idem: gormstore: the first sighting of the key cannot be seen yet")
+// errNotVisible: the sighting of the key was committed after the statement's snapshot.
+var errNotVisible = errors.New("idem: gormstore: the first sighting of the key cannot be seen yet")
 
 // Sight implements [store.Sightings], in one statement, or in two where there is one writer.
 func (s *Store) Sight(ctx context.Context, c store.Sighting) (seen store.Seen, err error) {
@@ -24,7 +24,7 @@ func (s *Store) Sight(ctx context.Context, c store.Sighting) (seen store.Seen, e
 		c.Tentative}
 	err = s.db.Write(ctx, func(q txn.Querier) error {
 		for range txn.MaxTries {
-			if seen, err = s.sight(ctx, q, args); !errors.Is(err, errUnseen) {
+			if seen, err = s.sight(ctx, q, args); !errors.Is(err, errNotVisible) {
 				break
 			}
 		}
@@ -50,7 +50,7 @@ func (s *Store) sight(ctx context.Context, q txn.Querier, args []any) (store.See
 	}
 	if seen.Key {
 		if len(hash) != len(seen.First.Sum) {
-			return store.Seen{}, errUnseen
+			return store.Seen{}, errNotVisible
 		}
 		seen.First.Version = version.Int16
 		copy(seen.First.Sum[:], hash)

@@ -107,7 +107,7 @@ func (p trial) park(ctx context.Context) error {
 		return err
 	}
 	trial := trialAnswer()
-	answer, err := p.sealing.answer(ctx, time.Time{}, c.ID, trial.Answer)
+	answer, err := p.sealer.answer(ctx, time.Time{}, c.ID, trial.Answer)
 	if err == nil {
 		err = p.changed(ctx, complete, ticket, completionArgs(answer, *trial)...)
 	}
@@ -143,7 +143,7 @@ func (p trial) takeover(ctx context.Context) error {
 
 // begin begins an attempt in the transaction.
 func (p trial) begin(ctx context.Context, c store.Claim) (*attempt, error) {
-	own, l := p.t.Conn.SQL, &lookedAt{attempt: attempt{store: p.Store, claim: c, fence: 1, last: p.t, isOpen: true}}
+	own, l := p.t.Conn.SQL, &firstLook{attempt: attempt{store: p.Store, claim: c, fence: 1, last: p.t, isOpen: true}}
 	l.lock = true // or what the database says
 	calls, err := l.calls(ctx, own)
 	if err == nil {
@@ -167,7 +167,7 @@ func (p trial) seal(ctx context.Context, a *attempt, seal store.Seal) error {
 	}
 	e.seal, a.sealed = &seal, true
 	err := e.sealUp(ctx)
-	var last txn.LastCalls
+	var last txn.FinalCalls
 	if err == nil {
 		last, err = e.last(ctx, p.t)
 	}

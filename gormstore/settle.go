@@ -17,7 +17,7 @@ func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, 
 		var err error
 		state, c = store.Completed, *st.Answer
 		whole := store.Answer{Status: c.Answer.Status, Header: c.Answer.Header, Body: c.Answer.Body}
-		if a, err = s.sealing.answer(ctx, time.Time{}, st.ID, whole); err != nil { // sealed once, in front of the transaction
+		if a, err = s.sealer.answer(ctx, time.Time{}, st.ID, whole); err != nil { // sealed once, in front of the transaction
 			return store.Record{}, err
 		}
 	}

@@ -31,14 +31,14 @@ const (
 	park          txn.Statement = "park"
 	yield         txn.Statement = "yield"
 	release       txn.Statement = "release"
-	keepOut       txn.Statement = "keepOut"
+	fenceOff      txn.Statement = "fenceOff"
 	outrun        txn.Statement = "outrun"
 	lockRecord    txn.Statement = "lockRecord"
 
 	// releases.sql
 	releaseOwners txn.Statement = "releaseOwners"
 	lostRecords   txn.Statement = "lostRecords"
-	keepOutLate   txn.Statement = "keepOutLate"
+	fenceOffLate  txn.Statement = "fenceOffLate"
 
 	// operations.sql
 	find             txn.Statement = "find"

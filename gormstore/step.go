@@ -93,7 +93,7 @@ func (s *Store) scanStep(ctx context.Context, id store.ID, scan func(...any) err
 	step.Kind, step.Finished = store.StepKind(kind), state == 2 //nolint:gosec // written by this package
 	step.StartedAt, step.FinishedAt, step.Now = time.UnixMicro(started), txn.Time(finished), time.UnixMicro(now)
 	if step.Finished {
-		step.Result, step.Unread = s.sealing.open(ctx, encoding, step.Result, stepData(id, step.Kind, step.Name))
+		step.Result, step.Unread = s.sealer.open(ctx, encoding, step.Result, stepData(id, step.Kind, step.Name))
 	}
 	for key := range slices.Chunk(derived, len(store.DerivedKey{})) {
 		step.Derived = append(step.Derived, store.DerivedKey(key))

@@ -16,14 +16,14 @@ import (
 // Store keeps records in the database of a *gorm.DB. Any number of goroutines may use it. It can do everything
 // that a store can do: it is a [store.Attempts], [store.Operations], [store.Settings] and [store.Sightings].
 type Store struct {
-	db      *txn.Database
-	sealing *sealing
+	db     *txn.Database
+	sealer *sealer
 
-	seen      seen         // PostgreSQL only
+	recent    recentKeys   // PostgreSQL only
 	answers   txn.Repeated // those of Park and Resume
 	validated txn.Validated
 
-	due, oldSightings, oldMessages txn.Place // of Sweep
+	due, oldSightings, oldMessages txn.SweepCursor // of Sweep
 }
 
 var (
@@ -47,7 +47,7 @@ var (
 // file.
 func New(db *gorm.DB, options ...Option) (*Store, error) {
 	given := optionsOf(options)
-	sealing, err := newSealing(given)
+	sealer, err := newSealer(given)
 	if err != nil {
 		return nil, fmt.Errorf("idem: gormstore.New: %w", err)
 	}
@@ -58,7 +58,7 @@ func New(db *gorm.DB, options ...Option) (*Store, error) {
 	if err := d.Process.Own(d.Pool); err != nil {
 		return nil, err
 	}
-	s := &Store{db: d, sealing: sealing}
+	s := &Store{db: d, sealer: sealer}
 	d.SelfTest = func(ctx context.Context) error { return s.validated.Test(ctx, d, s.selfTest) }
 	if err := d.Register(); err != nil {
 		return nil, errors.Join(fmt.Errorf("idem: gormstore.New: %w", err), d.Process.Close())

@@ -76,7 +76,7 @@ func (m marker) compare(hash []byte, started int64) error {
 // unknownPayload replaces the payload's hash if it is not known which rows of a message were committed.
 var unknownPayload [sha256.Size]byte
 
-func (m marker) Lose(ctx context.Context, q txn.Querier, _ time.Duration) error {
+func (m marker) RecordUnknown(ctx context.Context, q txn.Querier, _ time.Duration) error {
 	m.payload = unknownPayload
 	_, err := m.db.Exec(ctx, q, loseMarker, append(m.args(), *m.made)...)
 	return err

@@ -21,7 +21,7 @@ func (i *Inbox) try(ctx context.Context, t *txn.Tx) error {
 	if err := i.mark(ctx, own, i.marker(message)); !errors.As(err, &duplicate{}) {
 		return notMarked(mark, err)
 	}
-	if err := first.Lose(ctx, own, 0); err != nil {
+	if err := first.RecordUnknown(ctx, own, 0); err != nil {
 		return err
 	}
 	if err := i.mark(ctx, own, i.marker(message)); !errors.Is(err, ErrUnknown) {

@@ -39,7 +39,7 @@ type Journal struct {
 	database atomic.Pointer[string]
 
 	validated txn.Validated
-	ended     txn.Place // of Sweep
+	ended     txn.SweepCursor // of Sweep
 }
 
 var _ intents.Journal = (*Journal)(nil)

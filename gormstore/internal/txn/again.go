@@ -65,7 +65,7 @@ func Retry(ctx context.Context, fn func() error) (err error) {
 func OverAnother(ctx context.Context, fn func() error) (err error) {
 	again(ctx, short, func(int) bool {
 		err = fn()
-		return err == nil || !isBroken(err)
+		return err == nil || !isConnectionError(err)
 	})
 	return err
 }

@@ -19,29 +19,31 @@ import (
 const (
 	openPatience = 4 * time.Second // a claim with a place waits so long for a connection, and for its first answer over it
 	behindFor    = DefaultStall    // what goes on behind a claim loses its connection then (F-3)
-	roughFor     = time.Minute     // behind a claim that has given up, claims are watched for so long
+	watchFor     = time.Minute     // behind a claim that has given up, claims are watched for so long
 )
 
-// waters are what the last claims have met.
-type waters struct{ roughUntil atomic.Int64 }
+// lateClaims says for how long claims are watched, because one has given up.
+type lateClaims struct{ watchUntil atomic.Int64 }
 
-// Calm reports that a claim may run in the goroutine of its request: a connection waits for it, and lately none has given
-// up. An answer that comes too late costs the connection then.
-func (d *Database) Calm() bool {
-	return d.slots == nil || d.isCalm() && d.Pool.Stats().Idle > 0
+// MayClaimInline reports that a claim may run in the goroutine of its request: a connection waits for it, and lately none
+// has given up. An answer that comes too late costs the connection then.
+func (d *Database) MayClaimInline() bool {
+	return d.slots == nil || d.noLateClaims() && d.Pool.Stats().Idle > 0
 }
 
-func (d *Database) isCalm() bool { return time.Now().UnixNano() > d.waters.roughUntil.Load() }
+func (d *Database) noLateClaims() bool { return time.Now().UnixNano() > d.lateClaims.watchUntil.Load() }
 
 // NoteEnd is called behind a claim that has run in the goroutine of its request, before it gives up its place: the next one
 // is watched if this one was too late. The connection has the deadline, too, and may notice it before ctx does.
 func (d *Database) NoteEnd(ctx context.Context, err error) {
 	if end, ok := ctx.Deadline(); err != nil && ok && !time.Now().Before(end) {
-		d.roughen()
+		d.noteLateClaim()
 	}
 }
 
-func (d *Database) roughen() { d.waters.roughUntil.Store(time.Now().Add(roughFor).UnixNano()) }
+func (d *Database) noteLateClaim() {
+	d.lateClaims.watchUntil.Store(time.Now().Add(watchFor).UnixNano())
+}
 
 // errand is the context of what goes on behind a claim.
 type errand struct {
@@ -176,7 +178,7 @@ func Behind[T any](
 		return (<-ended).get()
 	}
 	t.left = true
-	d.roughen()
+	d.noteLateClaim()
 	var none T
 	why := context.DeadlineExceeded
 	if err := ctx.Err(); err != nil {

@@ -25,7 +25,7 @@ func TestClaimThatWasTooLateIsNoted(t *testing.T) {
 	d.NoteEnd(early, context.Canceled)
 	d.NoteEnd(lateContext{t.Context()}, nil)
 	d.NoteEnd(t.Context(), errors.New("no deadline"))
-	require.True(t, d.isCalm())
+	require.True(t, d.noLateClaims())
 	d.NoteEnd(lateContext{t.Context()}, errors.New("i/o timeout"))
-	require.False(t, d.isCalm())
+	require.False(t, d.noLateClaims())
 }

@@ -33,7 +33,7 @@ func (t *Tx) MarkWrote() { t.Conn.wrote.Store(true) }
 func (t *Tx) Statements() store.Statements {
 	t.Conn.stateMu.Lock()
 	defer t.Conn.stateMu.Unlock()
-	return store.Statements{Wrote: t.Conn.wrote.Load(), Failed: t.DB.Dialect.Class(t.Conn.failures.standing)}
+	return store.Statements{Wrote: t.Conn.wrote.Load(), Failed: t.DB.Dialect.Class(t.Conn.failures.unresolved)}
 }
 
 // Bind returns the context in which a handler finds the transaction.

@@ -14,7 +14,7 @@ import (
 
 // commit sends the last message, and waits for its end as long as ctx allows. A message that takes longer continues, because
 // a server that waits for its standby must not be interrupted.
-func (t *Tx) commit(ctx context.Context, last LastCalls) error {
+func (t *Tx) commit(ctx context.Context, last FinalCalls) error {
 	var atCommit bool
 	warned := t.DB.Notices.Expect(t.Mark.pid)
 	write := write{
@@ -30,14 +30,14 @@ func (t *Tx) commit(ctx context.Context, last LastCalls) error {
 				t.Conn.giveBack()
 			case atCommit && len(last.Alone) == 0 && errors.Is(err, errUnchanged): // COMMIT was on its way already
 				t.Conn.giveBack()
-				err = fmt.Errorf("%w: %w", t.lose(), err)
+				err = fmt.Errorf("%w: %w", t.recordUnknown(), err)
 			case atCommit:
 				t.Conn.rollback() // a database may keep the transaction open after some errors
 			case t.DB.Dialect.Class(err) == "" && !errors.Is(err, errUnchanged): // not read, and COMMIT may be in it
 				t.Conn.discard()
 			default:
 				if err = t.noteLast(err); !t.rollback() {
-					err = t.lose()
+					err = t.recordUnknown()
 				}
 			}
 			if !left {
@@ -54,7 +54,7 @@ func (t *Tx) commit(ctx context.Context, last LastCalls) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, store.ErrEnded):
-		t.lost = err
+		t.unknown = err
 		return err
 	case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrClock), errors.Is(err, store.ErrUnconfirmed):
 		return err
@@ -63,15 +63,15 @@ func (t *Tx) commit(ctx context.Context, last LastCalls) error {
 	}
 }
 
-// LastCalls end a transaction. They are one message.
-type LastCalls struct {
+// FinalCalls end a transaction. They are one message.
+type FinalCalls struct {
 	Within []Call // in the transaction; the last one is COMMIT or ROLLBACK. None: it was rolled back before
 	Alone  []Call // after a ROLLBACK, in a transaction of their own; the last one records the answer
 }
 
 // sendLast sends the last message. atCommit says that the error is that of a COMMIT, or came after a ROLLBACK.
 // Otherwise, if it comes from the server (see isRefusal), nothing was committed, and the transaction may be open.
-func (t *Tx) sendLast(ctx context.Context, last LastCalls) (atCommit bool, err error) {
+func (t *Tx) sendLast(ctx context.Context, last FinalCalls) (atCommit bool, err error) {
 	own, within := t.Conn.SQL, len(last.Within)
 	succeeded, err := Send(ctx, own, append(last.Within[:within:within], last.Alone...)...)
 	t.checked = succeeded > 0 // the first call was the proof
@@ -116,7 +116,7 @@ func (t *Tx) noteLast(err error) error {
 	if t.isOtherTx(err) && !t.checked {
 		t.Gone = true
 	}
-	return t.because(t.ofRecord(err))
+	return t.withAbortCause(t.ofRecord(err))
 }
 
 // ofRecord says what the error means of a statement that records. ErrStale: another attempt has the key, or has had it, or
@@ -140,10 +140,10 @@ func (t *Tx) isOtherTx(err error) bool {
 	return slices.Contains([]string{otherTx, noSavepoint, noTransaction}, SQLState(err)) || t.DB.Dialect.OfStatement(err)
 }
 
-// because returns what has aborted the transaction in place of 25P02, which tells nothing. If that alone would not be a
-// refusal, it comes behind.
-func (t *Tx) because(err error) error {
-	cause := t.Conn.standing()
+// withAbortCause returns what has aborted the transaction in place of 25P02, which tells nothing. If that alone would not be
+// a refusal, it comes behind.
+func (t *Tx) withAbortCause(err error) error {
+	cause := t.Conn.abortCause()
 	switch {
 	case cause == nil || SQLState(err) != aborted:
 		return err

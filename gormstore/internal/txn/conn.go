@@ -118,7 +118,7 @@ func (c *Conn) admit(ctx context.Context, queries ...string) (inside sqltext.Fin
 		return inside, err
 	}
 	if inside.Changes || len(inside.Residue) > 0 {
-		if err = c.keepSettings(ctx); err != nil {
+		if err = c.saveSettings(ctx); err != nil {
 			c.release()
 			return inside, err
 		}
@@ -309,14 +309,14 @@ func (c *Conn) readOn() error {
 func (c *Conn) fail(err error) {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
-	c.failures.doomed = cmp.Or(c.failures.doomed, err)
+	c.failures.fatal = cmp.Or(c.failures.fatal, err)
 }
 
 // failure returns the first error that asks for a repeat of the whole command.
 func (c *Conn) failure() error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
-	return cmp.Or(c.failures.doomed, c.failures.retryable)
+	return cmp.Or(c.failures.fatal, c.failures.retryable)
 }
 
 // within returns a context that ends when ctx or the attempt ends. Otherwise the rollback at the deadline would have to

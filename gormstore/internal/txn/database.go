@@ -27,11 +27,11 @@ type Database struct {
 	Dialect    *Dialect
 	Statements *Statements
 
-	slots   *slots      // PostgreSQL with a limited pool only
-	keeper  *keeper     // nil: the pool has none. All stores of a pool share one
-	closed  atomic.Bool // CloseKeeper was called
-	waters  waters
-	Process dialect.Process
+	slots      *slots      // PostgreSQL with a limited pool only
+	keeper     *keeper     // nil: the pool has none. All stores of a pool share one
+	closed     atomic.Bool // CloseKeeper was called
+	lateClaims lateClaims
+	Process    dialect.Process
 
 	handouts    handouts      // rows for handlers
 	inspections sqltext.Cache // of handlers' statements

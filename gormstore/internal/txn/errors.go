@@ -87,9 +87,9 @@ func isRefusal(err error) bool {
 	return state != "" && !tookTooLong(state) && !slices.Contains(silent, state[:min(2, len(state))])
 }
 
-// isBroken reports that an error came from a connection, not from the server's answer to a statement, nor from opening it: a
-// name that does not resolve, a dial, a handshake.
-func isBroken(err error) bool {
+// isConnectionError reports that an error came from a connection, not from the server's answer to a statement, nor from
+// opening it: a name that does not resolve, a dial, a handshake.
+func isConnectionError(err error) bool {
 	_, opening := errors.AsType[*pgconn.ConnectError](err)
 	if op, ok := errors.AsType[*net.OpError](err); opening || ok && op.Op == "dial" {
 		return false
@@ -104,7 +104,7 @@ func isBroken(err error) bool {
 func IsAway(err error) bool {
 	_, opening := errors.AsType[*pgconn.ConnectError](err)
 	_, network := errors.AsType[net.Error](err)
-	return opening || network || isBroken(err)
+	return opening || network || isConnectionError(err)
 }
 
 // NoSuchTable reports that a table of the statement does not exist.

@@ -12,10 +12,10 @@ import (
 // failures are what a handler's statements have failed with. A handler may swallow the error that decides how its attempt
 // ends.
 type failures struct {
-	retryable error            // an error that asks for a repeat of the whole command; class 40 before others
-	standing  error            // the first that no ROLLBACK TO has undone: it may have aborted the transaction
-	marks     map[string]error // what stood at a savepoint
-	doomed    error            // why the transaction must not commit, whatever is undone
+	retryable  error            // an error that asks for a repeat of the whole command; class 40 before others
+	unresolved error            // the first that no ROLLBACK TO has undone: it may have aborted the transaction
+	marks      map[string]error // the unresolved error at a savepoint
+	fatal      error            // why the transaction must not commit, whatever is undone
 }
 
 // note remembers the error of a statement.
@@ -24,7 +24,7 @@ func (f *failures) note(d *Dialect, err error) {
 		return
 	}
 	if d.Class(err) != "" {
-		f.standing = cmp.Or(f.standing, err)
+		f.unresolved = cmp.Or(f.unresolved, err)
 	}
 	if isRetryable(err) && (f.retryable == nil || IsConflict(err) && !IsConflict(f.retryable)) {
 		f.retryable = err
@@ -36,39 +36,40 @@ func (f *failures) mark(savepoint string) {
 	if f.marks == nil {
 		f.marks = map[string]error{}
 	}
-	f.marks[savepoint] = f.standing
+	f.marks[savepoint] = f.unresolved
 }
 
 // undone notes a ROLLBACK TO SAVEPOINT that has succeeded. It has undone every error that came behind the savepoint. A lock
 // that was not granted and a statement that was cancelled were optional then. After a conflict the whole command must be
 // repeated.
 func (f *failures) undone(savepoint string) {
-	f.standing = f.marks[savepoint]
+	f.unresolved = f.marks[savepoint]
 	if state := SQLState(f.retryable); state == LockNotAvailable || state == queryCanceled {
 		f.retryable = nil
 	}
 }
 
-// ErrDistress says that an error that no command deserves stands at the end of an attempt.
-var ErrDistress = errors.New("idem: gormstore: a statement has failed with an error that says nothing about the " +
+// ErrNotOfCommand: the error that decides the end of an attempt is not of its command, but of the server or the schema.
+var ErrNotOfCommand = errors.New("idem: gormstore: a statement has failed with an error that says nothing about the " +
 	"command, so the handler's answer to it is not recorded")
 
-// Distress returns store.ErrRetryable if the error that stands says nothing about the command: a server that has no memory,
-// a table that was changed, a missing right. A handler that answers 404 to any error of First would otherwise have that
-// answer recorded. Errors about values, constraints and those that an app's function raises (22, 23, P0) are the command's.
+// NotOfCommand returns store.ErrRetryable if the unresolved error says nothing about the command: a server that has no
+// memory, a table that was changed, a missing right. A handler that answers 404 to any error of First would otherwise have
+// that answer recorded. Errors about values, constraints and those that an app's function raises (22, 23, P0) are the
+// command's.
 //
 // Where a failed statement does not abort the transaction, a success after it is the handler's decision.
-func (c *Conn) Distress(refusal bool) error {
+func (c *Conn) NotOfCommand(refusal bool) error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
-	err := c.failures.standing
+	err := c.failures.unresolved
 	if !refusal {
-		err = c.aborting()
+		err = c.abortCauseLocked()
 	}
 	if err == nil || c.db.Dialect.OfCommand(err) {
 		return nil
 	}
-	return fmt.Errorf("%w: %w: %w", store.ErrRetryable, ErrDistress, err)
+	return fmt.Errorf("%w: %w: %w", store.ErrRetryable, ErrNotOfCommand, err)
 }
 
 // lostItself is the error of a transaction that the database itself has ended. A full disk says nothing about the command. A
@@ -76,25 +77,25 @@ func (c *Conn) Distress(refusal bool) error {
 func (c *Conn) lostItself() error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
-	err := c.failures.standing
+	err := c.failures.unresolved
 	d := c.db.Dialect
 	if class := d.Class(err); class == "" || class == d.Class(context.Canceled) || d.OfCommand(err) {
 		return fmt.Errorf("%w: %w", store.ErrAborted, errLost)
 	}
-	return fmt.Errorf("%w: %w: %w", store.ErrRetryable, ErrDistress, err)
+	return fmt.Errorf("%w: %w: %w", store.ErrRetryable, ErrNotOfCommand, err)
 }
 
-// standing returns the error that has aborted the transaction; nil where a failed statement aborts nothing.
-func (c *Conn) standing() error {
+// abortCause returns the error that has aborted the transaction; nil where a failed statement aborts nothing.
+func (c *Conn) abortCause() error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
-	return c.aborting()
+	return c.abortCauseLocked()
 }
 
-// aborting is standing; c.stateMu is held.
-func (c *Conn) aborting() error {
+// abortCauseLocked is abortCause; c.stateMu is held.
+func (c *Conn) abortCauseLocked() error {
 	if !c.db.Dialect.Aborts {
 		return nil
 	}
-	return c.failures.standing
+	return c.failures.unresolved
 }

@@ -324,12 +324,12 @@ func (k *keeper) send(due ...ticketed) error {
 	if err == nil {
 		return nil
 	}
-	broken := isBroken(err) || takesNoWrites(err) || ctx.Err() != nil
-	if !broken {
+	lost := isConnectionError(err) || takesNoWrites(err) || ctx.Err() != nil
+	if !lost {
 		_, undone := k.own.ExecContext(ctx, "ROLLBACK")
-		broken = undone != nil
+		lost = undone != nil
 	}
-	if broken {
+	if lost {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.drop(Discard)

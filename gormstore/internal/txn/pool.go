@@ -61,7 +61,7 @@ func (d *Database) EnterOrLook(
 		return store.Claimed{}, t.wait(line)
 	case <-soon.Done():
 	}
-	if !d.isCalm() { // a look would be one more that waits
+	if !d.noLateClaims() { // a look would be one more that waits
 		return store.Claimed{}, t.wait(line)
 	}
 	select {

@@ -29,13 +29,13 @@ type Tx struct {
 	ended   bool
 	checked bool  // it was the one that was begun, and nothing of a handler's has come since
 	Gone    bool  // the last message has found another transaction
-	lost    error // why it is not known which rows were committed: see undo
+	unknown error // why it is not known which rows were committed: see undo
 	Steps   int   // that have written in it, of a Resume attempt
 
-	// Taken is what a look for another attempt's record has found, once for each transaction: see attempt.unlessTaken.
-	Taken struct {
-		Once sync.Once
-		Err  error
+	// OtherRecord is what a look for another attempt's record has found, once for each transaction: see attempt.errorByRecord.
+	OtherRecord struct {
+		Looked sync.Once
+		Err    error
 	}
 }
 
@@ -46,10 +46,10 @@ type Entry interface {
 	Lock() int64
 	// Committed reports whether the entry is there, once the transaction has ended.
 	Committed(ctx context.Context, q Querier) (bool, error)
-	// Lose records, in another transaction, that it is not known which rows of this one were committed. If the entry was
-	// undone, it is written again. If there is another transaction's entry now, that entry stays. left is how long the
+	// RecordUnknown records, in another transaction, that it is not known which rows of this one were committed. If the entry
+	// was undone, it is written again. If there is another transaction's entry now, that entry stays. left is how long the
 	// handler may still run.
-	Lose(ctx context.Context, q Querier, left time.Duration) error
+	RecordUnknown(ctx context.Context, q Querier, left time.Duration) error
 	// Leave releases what was reserved for the transaction in this process.
 	Leave()
 }
@@ -57,7 +57,7 @@ type Entry interface {
 // NewTx is the transaction that has begun on a connection.
 func (d *Database) NewTx(own *sql.Conn, e Entry) *Tx {
 	t := &Tx{DB: d, Entry: e, Release: d.LeaveAttempt}
-	t.Conn = &Conn{SQL: own, db: d, serial: d.Process.Serial(), onEnded: t.loseEarly, guarded: guardedConns(own)}
+	t.Conn = &Conn{SQL: own, db: d, serial: d.Process.Serial(), onEnded: t.recordUnknownEarly, guarded: guardedConns(own)}
 	return t
 }
 
@@ -112,10 +112,10 @@ func (t *Tx) leave() {
 // rows may have been committed.
 func (t *Tx) undo() error {
 	if !t.rollback() {
-		t.lost = t.lose()
+		t.unknown = t.recordUnknown()
 	}
 	t.leave()
-	return t.lost
+	return t.unknown
 }
 
 // SQLSTATEs of PostgreSQL.
@@ -180,14 +180,14 @@ func (t *Tx) proof(ctx context.Context, savepoint string) (Call, error) {
 	return t.DB.CallOf(ctx, t.Conn.SQL, asBegun, nil, t.Mark.args()...)
 }
 
-// lose records that it is not known which rows were committed. It tries for EndPatience: if the entry was undone, the key
-// is free until lose succeeds.
-func (t *Tx) lose() error {
+// recordUnknown records that it is not known which rows were committed. It tries for EndPatience: if the entry was undone,
+// the key is free until recordUnknown succeeds.
+func (t *Tx) recordUnknown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), EndPatience)
 	defer cancel()
 	var err error
 	recorded := again(ctx, long, func(int) bool {
-		err = t.DB.transactDurably(ctx, func(q Querier) error { return t.Entry.Lose(ctx, q, 0) })
+		err = t.DB.transactDurably(ctx, func(q Querier) error { return t.Entry.RecordUnknown(ctx, q, 0) })
 		return err == nil
 	})
 	if !recorded {
@@ -196,22 +196,22 @@ func (t *Tx) lose() error {
 	return store.ErrEnded
 }
 
-// loseEarly is lose while the handler is still at work: a repeat, or the end of the process, must not find a free key. It
-// tries once, because the end of the attempt does the rest.
-func (t *Tx) loseEarly(ctx context.Context) {
+// recordUnknownEarly is recordUnknown while the handler is still at work: a repeat, or the end of the process, must not find
+// a free key. It tries once, because the end of the attempt does the rest.
+func (t *Tx) recordUnknownEarly(ctx context.Context) {
 	var left time.Duration
 	if deadline, ok := ctx.Deadline(); ok {
 		left = max(0, time.Until(deadline))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.DefaultClaimTimeout)
 	defer cancel()
-	_ = t.DB.transactDurably(ctx, func(q Querier) error { return t.Entry.Lose(ctx, q, left) })
+	_ = t.DB.transactDurably(ctx, func(q Querier) error { return t.Entry.RecordUnknown(ctx, q, left) })
 }
 
 // Rollback implements that of [store.Attempt].
 func (t *Tx) Rollback() error {
-	if _ = t.end(t.undo); t.lost != nil { // by this call, or the one that ended it
-		return t.lost
+	if _ = t.end(t.undo); t.unknown != nil { // by this call, or the one that ended it
+		return t.unknown
 	}
 	if retryable := t.Conn.failure(); retryable != nil {
 		return fmt.Errorf("%w: %w", store.ErrRetryable, retryable)
@@ -221,7 +221,7 @@ func (t *Tx) Rollback() error {
 
 // Run does the rest of a transaction that has begun: work, the last message.
 func (t *Tx) Run(
-	ctx context.Context, work func(tx *gorm.DB) error, last func(ctx context.Context) (LastCalls, error),
+	ctx context.Context, work func(tx *gorm.DB) error, last func(ctx context.Context) (FinalCalls, error),
 ) error {
 	defer func() { _ = t.Rollback() }() // an error, a panic; does nothing after the end
 
@@ -243,17 +243,17 @@ func (t *Tx) Run(
 	}
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), EndPatience)
 	defer cancel()
-	return t.Finish(patience, func() (LastCalls, error) { return last(patience) })
+	return t.Finish(patience, func() (FinalCalls, error) { return last(patience) })
 }
 
 // EndPatience is how long the library waits for the end of a step's or a message's transaction.
 const EndPatience = 10 * time.Second
 
 // Finish sends the last message, or rolls back.
-func (t *Tx) Finish(ctx context.Context, last func() (LastCalls, error)) error {
+func (t *Tx) Finish(ctx context.Context, last func() (FinalCalls, error)) error {
 	return t.end(func() error {
 		err := t.failed()
-		var calls LastCalls
+		var calls FinalCalls
 		if err == nil {
 			calls, err = last()
 		}
@@ -288,10 +288,10 @@ func (t *Tx) FailedStep() error {
 	if err := t.failed(); err != nil {
 		return err
 	}
-	if err := t.Conn.Distress(false); err != nil {
+	if err := t.Conn.NotOfCommand(false); err != nil {
 		return err
 	}
-	if err := t.Conn.standing(); err != nil {
+	if err := t.Conn.abortCause(); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrAborted, err)
 	}
 	return nil
@@ -307,20 +307,20 @@ func (t *Tx) Undoing(ctx context.Context) ([]Call, error) {
 }
 
 // CommitOnly is the last message of a transaction whose entry was written first.
-func (t *Tx) CommitOnly(ctx context.Context) (LastCalls, error) { return t.Restored(ctx) }
+func (t *Tx) CommitOnly(ctx context.Context) (FinalCalls, error) { return t.Restored(ctx) }
 
 // Restored returns calls and COMMIT, after the settings that the handler may have changed are as they were. They are
 // restored first: a driver may prepare the message's statements before it sends it, and for that the role must be the
 // library's. The first call proves that the transaction is the one that was begun, and that no failed statement has aborted
 // it: there COMMIT would roll back without an error.
-func (t *Tx) Restored(ctx context.Context, calls ...Call) (LastCalls, error) {
+func (t *Tx) Restored(ctx context.Context, calls ...Call) (FinalCalls, error) {
 	if err := t.Conn.restoreSettings(ctx); err != nil {
-		return LastCalls{}, NotCommitted(t.because(err))
+		return FinalCalls{}, NotCommitted(t.withAbortCause(err))
 	}
 	proof, err := t.proof(ctx, t.Mark.release())
 	if err != nil {
-		return LastCalls{}, err
+		return FinalCalls{}, err
 	}
 	all := append(make([]Call, 0, len(calls)+2), proof)
-	return LastCalls{Within: append(append(all, calls...), Call{Text: "COMMIT"})}, nil
+	return FinalCalls{Within: append(append(all, calls...), Call{Text: "COMMIT"})}, nil
 }

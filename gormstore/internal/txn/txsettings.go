@@ -20,8 +20,8 @@ import (
 // Settings are the other settings that the library's statements depend on.
 type Settings struct{ session, role, searchPath, dates, encoding string }
 
-// keepSettings reads the settings before the first statement that may change them.
-func (c *Conn) keepSettings(ctx context.Context) error {
+// saveSettings reads the settings before the first statement that may change them.
+func (c *Conn) saveSettings(ctx context.Context) error {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	if c.settings != nil {
@@ -38,8 +38,8 @@ func (c *Conn) keepSettings(ctx context.Context) error {
 	return err
 }
 
-// Kept returns the settings that keepSettings has read; nil if no statement may have changed them.
-func (c *Conn) Kept() *Settings {
+// SavedSettings returns the settings that saveSettings has read; nil if no statement may have changed them.
+func (c *Conn) SavedSettings() *Settings {
 	c.stateMu.Lock()
 	defer c.stateMu.Unlock()
 	return c.settings
@@ -47,7 +47,7 @@ func (c *Conn) Kept() *Settings {
 
 // restoreSettings restores the settings that a handler may have changed.
 func (c *Conn) restoreSettings(ctx context.Context) error {
-	s := c.Kept()
+	s := c.SavedSettings()
 	if s == nil {
 		return nil
 	}

@@ -306,7 +306,7 @@ SELECT $1::text, $2::text
 WHERE NOT EXISTS (SELECT 1 FROM public.idempotency_setting o WHERE o.name LIKE $3::text)
 ON CONFLICT (name) DO NOTHING;
 
--- name: keepOut
+-- name: fenceOff
 INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
 SELECT $1::bytea, $4::bytea, $2::bytea, $7::bigint, 5, 3, '', '', 1, $4::bytea, c.now, c.now, c.now,
@@ -316,7 +316,7 @@ ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1, stat
 	purge_at = excluded.purge_at, due_at = excluded.due_at
 WHERE r.fence = $6::bigint AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed);
 
--- name: keepOutLate
+-- name: fenceOffLate
 INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
 SELECT j.id, $3::bytea, j.owner, 1, 5, 3, '', '', 1, $3::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $2::bigint, $4::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $2::bigint

@@ -254,10 +254,10 @@ SELECT ?1, ?2
 WHERE NOT EXISTS (SELECT 1 FROM main.idempotency_setting o WHERE o.name LIKE ?3)
 ON CONFLICT (name) DO NOTHING;
 
--- name: keepOut
+-- name: fenceOff
 ;
 
--- name: keepOutLate
+-- name: fenceOffLate
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
 SELECT j.id, ?3, j.owner, 1, 5, 3, '', '', 1, ?3, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?2, ?4, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?2

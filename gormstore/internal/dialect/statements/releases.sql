@@ -18,7 +18,7 @@ RETURNING id;
 -- What is there: the owner, the state, whether the key is free by now, whether nobody runs this Resume operation, and its fence.
 SELECT r.id, r.owner, r.state, (:free), (:resumable), r.fence FROM :"schema".idempotency_record r WHERE r.id :ids($1);
 
--- name: keepOutLate
+-- name: fenceOffLate
 -- Keeps out claims that were given up and may still be under way to the server: their inserts find a free record, and what takes
 -- a free one finds another fence. $1 is a JSON array of ids with owners, $2 how long the rows stay. $3 and $4 stand for the hashes,
 -- which a free record does not need. A record that is free only because its time is over stays what it is: the clock may be wrong.

@@ -45,7 +45,7 @@ SELECT session_user::pg_catalog.text, pg_catalog.current_setting('role'), pg_cat
 SELECT pg_catalog.set_config('session_authorization', $1::text, true), pg_catalog.set_config('role', $2::text, true),
 	pg_catalog.set_config('search_path', $3::text, true), pg_catalog.set_config('DateStyle', $4::text, true);
 
--- name: keepOut
+-- name: fenceOff
 -- A COMMIT that was to write a record is read back like this (X-4): it waits for what holds the row, and changes nothing where
 -- the attempt's record, or another one's, is there. Else the message may still be under way to the server: its insert finds a
 -- free record, and what takes a free one finds another fence. $2 owner, $3 how long the row stays, $4 and $5 stand for the hashes,

@@ -16,7 +16,7 @@
 
 -- name: lockRecord
 
--- name: keepOut
+-- name: fenceOff
 
 -- name: begun
 -- A savepoint is the mark, and no process or host could be gone.

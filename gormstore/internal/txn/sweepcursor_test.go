@@ -13,7 +13,7 @@ import (
 // CONTRACT T-3
 func TestPlaceBeginsAgainAfterAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p Place
+		var p SweepCursor
 		for range 2 {
 			require.Zero(t, p.next())
 			for at := range int64(59) {
