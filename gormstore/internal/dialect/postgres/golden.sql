@@ -176,6 +176,28 @@ WHERE r.id = $1 AND r.scope = $2 AND (r.state = 2
 	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
 
+-- name: fenceOff
+INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
+SELECT $1::bytea, $4::bytea, $2::bytea, $7::bigint, 5, 3, '', '', 1, $4::bytea, c.now, c.now, c.now,
+	c.now + $3::bigint, $5::bytea, c.now + $3::bigint
+FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c WHERE true
+ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1, state = 5, headers = NULL, body = NULL,
+	purge_at = excluded.purge_at, due_at = excluded.due_at
+WHERE r.fence = $6::bigint AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed);
+
+-- name: fenceOffLate
+INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
+SELECT j.id, $3::bytea, j.owner, 1, 5, 3, '', '', 1, $3::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $2::bigint, $4::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $2::bigint
+FROM (SELECT pg_catalog.decode(j.pair->>0, 'hex') AS id, pg_catalog.decode(j.pair->>1, 'hex') AS owner
+	FROM pg_catalog.json_array_elements($1::json) j(pair)) j
+WHERE true
+ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
+	purge_at = CASE WHEN r.state = 5 THEN greatest(r.purge_at, excluded.purge_at) ELSE r.purge_at END,
+	due_at = CASE WHEN r.state = 5 THEN greatest(r.due_at, excluded.due_at) ELSE r.due_at END
+WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed;
+
 -- name: find
 SELECT answer.* FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
@@ -305,28 +327,6 @@ INSERT INTO public.idempotency_setting AS s (name, value)
 SELECT $1::text, $2::text
 WHERE NOT EXISTS (SELECT 1 FROM public.idempotency_setting o WHERE o.name LIKE $3::text)
 ON CONFLICT (name) DO NOTHING;
-
--- name: fenceOff
-INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
-SELECT $1::bytea, $4::bytea, $2::bytea, $7::bigint, 5, 3, '', '', 1, $4::bytea, c.now, c.now, c.now,
-	c.now + $3::bigint, $5::bytea, c.now + $3::bigint
-FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now) c WHERE true
-ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1, state = 5, headers = NULL, body = NULL,
-	purge_at = excluded.purge_at, due_at = excluded.due_at
-WHERE r.fence = $6::bigint AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed);
-
--- name: fenceOffLate
-INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
-SELECT j.id, $3::bytea, j.owner, 1, 5, 3, '', '', 1, $3::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $2::bigint, $4::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $2::bigint
-FROM (SELECT pg_catalog.decode(j.pair->>0, 'hex') AS id, pg_catalog.decode(j.pair->>1, 'hex') AS owner
-	FROM pg_catalog.json_array_elements($1::json) j(pair)) j
-WHERE true
-ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
-	purge_at = CASE WHEN r.state = 5 THEN greatest(r.purge_at, excluded.purge_at) ELSE r.purge_at END,
-	due_at = CASE WHEN r.state = 5 THEN greatest(r.due_at, excluded.due_at) ELSE r.due_at END
-WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed;
 
 -- name: keepSetting
 INSERT INTO public.idempotency_setting AS s (name, value) VALUES ($1, $2)

@@ -144,6 +144,20 @@ WHERE r.id = ?1 AND r.scope = ?2 AND (r.state = 2
 			AND (n.body <> '' OR n.decision IS NOT NULL))))
 	AND true;
 
+-- name: fenceOff
+;
+
+-- name: fenceOffLate
+INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
+SELECT j.id, ?3, j.owner, 1, 5, 3, '', '', 1, ?3, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?2, ?4, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?2
+FROM (SELECT unhex(j.value->>0) AS id, unhex(j.value->>1) AS owner FROM json_each(?1) j) j
+WHERE true
+ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
+	purge_at = CASE WHEN r.state = 5 THEN max(r.purge_at, excluded.purge_at) ELSE r.purge_at END,
+	due_at = CASE WHEN r.state = 5 THEN max(r.due_at, excluded.due_at) ELSE r.due_at END
+WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed;
+
 -- name: find
 SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
@@ -253,20 +267,6 @@ INSERT INTO main.idempotency_setting AS s (name, value)
 SELECT ?1, ?2
 WHERE NOT EXISTS (SELECT 1 FROM main.idempotency_setting o WHERE o.name LIKE ?3)
 ON CONFLICT (name) DO NOTHING;
-
--- name: fenceOff
-;
-
--- name: fenceOffLate
-INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
-SELECT j.id, ?3, j.owner, 1, 5, 3, '', '', 1, ?3, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?2, ?4, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?2
-FROM (SELECT unhex(j.value->>0) AS id, unhex(j.value->>1) AS owner FROM json_each(?1) j) j
-WHERE true
-ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, fence = r.fence + 1,
-	purge_at = CASE WHEN r.state = 5 THEN max(r.purge_at, excluded.purge_at) ELSE r.purge_at END,
-	due_at = CASE WHEN r.state = 5 THEN max(r.due_at, excluded.due_at) ELSE r.due_at END
-WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed;
 
 -- name: keepSetting
 INSERT INTO main.idempotency_setting AS s (name, value) VALUES (?1, ?2)
