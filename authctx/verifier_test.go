@@ -7,19 +7,14 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/MicahParks/jwkset"
-	"github.com/MicahParks/keyfunc/v3"
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
 	"github.com/golang-jwt/jwt/v5"
@@ -410,28 +405,23 @@ func TestOneSubjectAtTwoTenants(t *testing.T) {
 	}
 }
 
-// Key sets over HTTP, as in production.
-func TestVerifyWithJWKS(t *testing.T) {
+// A set of keys with names. Sets over HTTP are tried where the packages are that read them: the example app, internal/interop.
+func TestVerifyWithKeySet(t *testing.T) {
 	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	_, edKey, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
 
-	var set jwkset.JWKSMarshal
-	for kid, key := range map[string]any{"ec": ecKey.Public(), "ed": edKey.Public()} {
-		jwk, err := jwkset.NewJWKFromKey(key, jwkset.JWKOptions{Metadata: jwkset.JWKMetadataOptions{KID: kid}})
-		require.NoError(t, err)
-		set.Keys = append(set.Keys, jwk.Marshal())
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(set)
-	}))
-	defer server.Close()
-	keys, err := keyfunc.NewDefaultCtx(t.Context(), []string{server.URL})
-	require.NoError(t, err)
-
+	set := map[any]any{"ec": ecKey.Public(), "ed": edKey.Public()}
 	cfg := testConfig()
-	cfg.Algorithms, cfg.Keyfunc = []string{"ES256", "EdDSA"}, keys.Keyfunc
+	cfg.Algorithms = []string{"ES256", "EdDSA"}
+	cfg.Keyfunc = func(token *jwt.Token) (any, error) {
+		key, ok := set[token.Header["kid"]]
+		if !ok {
+			return nil, errors.New("no such key")
+		}
+		return key, nil
+	}
 	v := newVerifier(t, cfg)
 	signKID := func(method jwt.SigningMethod, kid string, key any) string {
 		token := jwt.NewWithClaims(method, testClaims(nil))

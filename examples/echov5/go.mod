@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/auth19/idem v0.1.0
+	github.com/auth19/idem/examples v0.1.0
 	github.com/labstack/echo/v5 v5.3.1
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0

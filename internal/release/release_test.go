@@ -60,6 +60,18 @@ func TestImportable(t *testing.T) {
 	require.Equal(t, []string{root, root + "/gormstore/watermillidem"}, importable)
 }
 
+// What only the example apps and the tests of other modules need is no requirement of those who use the library.
+func TestRequirementsOfTheLibrary(t *testing.T) {
+	tree, err := openTree(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, root, tree.modules[0].path())
+	for _, r := range tree.modules[0].file.Require {
+		for _, other := range []string{"mysql", "porcupine", "keyfunc", "jwkset"} {
+			require.NotContains(t, r.Mod.Path, other)
+		}
+	}
+}
+
 func TestInstalls(t *testing.T) {
 	made := newTree(t, "")
 	_, err := made.installs()
