@@ -248,7 +248,7 @@ func (m *Module) listBehind(ctx context.Context, after ID, q store.Query) ([]Rec
 		case !last.Realm.Within(q.Within):
 			return nil, ErrNotFound // where the page begins would tell when it was made
 		}
-		q.After = last.Place()
+		q.After = last.Cursor()
 	}
 	return m.operations.List(ctx, q)
 }

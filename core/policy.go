@@ -120,7 +120,7 @@ type Policy struct {
 	// with a new key. Usually the client makes a new key for each attempt instead of one for each intent, which is the most
 	// common cause of a double charge. But the caller may also want two equal commands: 409 suspected_duplicate names the
 	// operation of the earlier key, until RekeyWindow is over. If the store does not answer: 503. It needs a
-	// [store.Sightings], and costs one statement per request. It is no guarantee: two commands that arrive at the same
+	// [store.CommandLog], and costs one statement per request. It is no guarantee: two commands that arrive at the same
 	// moment may both pass, and a command that differs in one value always passes.
 	RefuseRekeyed bool
 	// RekeyWindow is how long after a command the same command with another key is a suspected duplicate: 1 s to 24 h,
@@ -135,8 +135,8 @@ type Policy struct {
 	// panics), no steps and no operation id: see InShadow. The other fields of the policy apply after the shadow; New checks
 	// them now.
 	//
-	// At ShadowUntil the key is enforced, in all running instances at once and without a deployment. New refuses a
-	// ShadowUntil that has passed, so that the table always says what applies. It needs a [store.Sightings]. Default: enforced.
+	// At ShadowUntil the key is enforced, in all running instances at once and without a deployment. New refuses a ShadowUntil
+	// that has passed, so that the table always says what applies. It needs a [store.CommandLog]. Default: enforced.
 	ShadowUntil time.Time
 	// Unwritten says what becomes of a success of a Rollback handler whose transaction carried no write: by default
 	// UnwrittenEvent. Its rows may have gone elsewhere, into a transaction of middleware for instance, which the library does

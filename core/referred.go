@@ -12,7 +12,7 @@ type Referred struct {
 	Records []Record
 	// Next is where the next page begins; zero: there is none. A page may have fewer records than were asked for, or none,
 	// and a next page: the search stops after some thousands of references. Ask for it with Refs, whose order may differ.
-	Next store.Place
+	Next store.Cursor
 	Refs []store.Ref
 }
 
@@ -37,17 +37,18 @@ func (o *Operator) Referred(ctx context.Context, q store.Query) (r Referred, err
 		q.Limit++
 		if r.Records, err = o.module.operations.List(ctx, q); len(r.Records) > wanted {
 			r.Records = r.Records[:wanted]
-			r.Next = r.Records[wanted-1].Place()
+			r.Next = r.Records[wanted-1].Cursor()
 		}
 		return r, err
 	}
 	page, err := o.module.operations.Referred(ctx, q)
-	if err == nil && page.Next != (store.Place{}) && len(page.IDs) < q.Limit && len(q.Refs) == 2 && q.After == (store.Place{}) {
+	more := page.Next != (store.Cursor{})
+	if err == nil && more && len(page.IDs) < q.Limit && len(q.Refs) == 2 && q.After == (store.Cursor{}) {
 		// The first one is on many operations that do not have the second. The second may be rarer.
 		other := q
 		other.Refs = []store.Ref{q.Refs[1], q.Refs[0]}
 		var turned store.ReferredPage
-		if turned, err = o.module.operations.Referred(ctx, other); turned.Next == (store.Place{}) || len(turned.IDs) == q.Limit {
+		if turned, err = o.module.operations.Referred(ctx, other); turned.Next == (store.Cursor{}) || len(turned.IDs) == q.Limit {
 			page, r.Refs = turned, other.Refs
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // briefStore stops its search by a value that is everywhere before it has found anything.
 type briefStore struct{ *memstore.Store }
 
-var stopped = store.Place{CreatedAt: time.Unix(1, 0), ID: store.ID{7}}
+var stopped = store.Cursor{CreatedAt: time.Unix(1, 0), ID: store.ID{7}}
 
 func (s briefStore) Referred(ctx context.Context, q store.Query) (store.ReferredPage, error) {
 	if q.Refs[0].Value == "seller-1" {

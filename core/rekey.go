@@ -18,24 +18,24 @@ const (
 
 // checkRekey reports to bad what is wrong with RefuseRekeyed in a filled policy.
 func (p Policy) checkRekey(st Store, bad func(format string, args ...any)) {
-	if _, ok := st.(store.Sightings); p.RefuseRekeyed && !ok {
-		bad("RefuseRekeyed: needs a store that remembers commands (store.Sightings), and %T does not; use gormstore", st)
+	if _, ok := st.(store.CommandLog); p.RefuseRekeyed && !ok {
+		bad("RefuseRekeyed: needs a store that remembers commands (store.CommandLog), and %T does not; use gormstore", st)
 	}
 }
 
 // refuseRekeyed is a gate. It refuses a suspected duplicate. A key that has a record is never suspected.
 func (m *Module) refuseRekeyed(r *http.Request, adm *admission) *Problem {
-	seen, err := m.sight(r.Context(), adm, m.cfg.ClaimTimeout)
-	if err == nil && seen.Rekeyed {
-		seen.Key, err = m.hasRecord(r.Context(), adm.id)
+	earlier, err := m.logCommand(r.Context(), adm, m.cfg.ClaimTimeout)
+	if err == nil && earlier.Rekeyed {
+		earlier.Key, err = m.hasRecord(r.Context(), adm.id)
 	}
 	switch {
 	case err != nil:
 		m.storeFailed(r.Context(), adm.event(EventFailed), fmt.Errorf("rekey: %w", err))
 		return m.unavailable(err)
-	case seen.Rekeyed && !seen.Key:
-		m.suspect(r, adm, seen)
-		return suspectedDuplicate(seen.Earlier)
+	case earlier.Rekeyed && !earlier.Key:
+		m.suspect(r, adm, earlier)
+		return suspectedDuplicate(earlier.Earlier)
 	}
 	return nil
 }
@@ -61,22 +61,22 @@ func suspectedDuplicate(earlier ID) *Problem {
 	return p
 }
 
-// sight asks the store whether it has seen a command, and stores the command. It is not cancelled if the client goes
+// logCommand asks the store what has come before a command, and stores the command. It is not cancelled if the client goes
 // away, because it must detect a client that hangs up and comes again with a new key.
-func (m *Module) sight(ctx context.Context, adm *admission, patience time.Duration) (store.Seen, error) {
+func (m *Module) logCommand(ctx context.Context, adm *admission, patience time.Duration) (store.EarlierCommands, error) {
 	call := new(lazyContext).until(context.WithoutCancel(ctx), time.Now().Add(patience))
 	defer call.cancel(context.Canceled)
-	s := store.Sighting{ID: adm.id, Scope: m.cfg.Scoping.PrincipalScope(adm.principal), Hash: adm.hash,
+	s := store.LoggedCommand{ID: adm.id, Scope: m.cfg.Scoping.PrincipalScope(adm.principal), Hash: adm.hash,
 		Window: adm.route.RekeyWindow, Keep: adm.route.RekeyWindow, Tentative: !adm.shadow}
 	if adm.id != (ID{}) {
 		s.Keep = adm.route.Retention // for as long as a repeat would have been replayed
 	}
-	return m.cfg.Store.(store.Sightings).Sight(call, s) // New has refused any other store
+	return m.cfg.Store.(store.CommandLog).LogCommand(call, s) // New has refused any other store
 }
 
 // suspect sends the event of a command that came a short time ago with another key.
-func (m *Module) suspect(r *http.Request, adm *admission, seen store.Seen) {
+func (m *Module) suspect(r *http.Request, adm *admission, earlier store.EarlierCommands) {
 	e := adm.event(EventSuspectedDuplicate)
-	e.Earlier = seen.Earlier
+	e.Earlier = earlier.Earlier
 	m.observe(r.Context(), e)
 }

@@ -43,7 +43,7 @@ func (m *Module) resume(ctx context.Context) {
 			return
 		}
 		for _, rec := range lost {
-			q.After = rec.Place()
+			q.After = rec.Cursor()
 			if ctx.Err() != nil {
 				return
 			}

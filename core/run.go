@@ -74,10 +74,10 @@ func (m *Module) sweep(ctx context.Context) {
 			m.failed(ctx, err)
 			told = true
 		}
-		if n := swept.Tombstones + swept.Dropped + swept.Sightings + swept.Messages; n > 0 {
+		if n := swept.Tombstones + swept.Dropped + swept.CommandLog + swept.Messages; n > 0 {
 			m.observe(ctx, Event{Kind: EventSwept, Count: n})
 		}
-		if max(swept.Tombstones+swept.Dropped, swept.Sightings, swept.Messages) < batch.size {
+		if max(swept.Tombstones+swept.Dropped, swept.CommandLog, swept.Messages) < batch.size {
 			if err == nil && !told {
 				m.observe(ctx, Event{Kind: EventCaughtUp})
 			}
@@ -244,7 +244,7 @@ func (m *Module) reconcile(ctx context.Context) {
 			return
 		}
 		for _, rec := range records {
-			q.After = rec.Place()
+			q.After = rec.Cursor()
 			if rec.Now.Before(rec.Deadline) {
 				continue // its handler may still be running
 			}

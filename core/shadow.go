@@ -58,8 +58,8 @@ func (p Policy) checkShadow(st Store, bad func(format string, args ...any)) {
 	case left > maxShadow:
 		bad("ShadowUntil: %s is more than %d days ahead", until, maxShadow/(24*time.Hour))
 	}
-	if _, ok := st.(store.Sightings); !ok {
-		bad("ShadowUntil: needs a store that remembers commands (store.Sightings), and %T does not; use gormstore", st)
+	if _, ok := st.(store.CommandLog); !ok {
+		bad("ShadowUntil: needs a store that remembers commands (store.CommandLog), and %T does not; use gormstore", st)
 	}
 }
 
@@ -99,18 +99,18 @@ func (m *Module) watch(r *http.Request, pattern string, adm *admission, p Princi
 	if adm.unhashed {
 		return
 	}
-	seen, err := m.sight(r.Context(), adm, min(shadowPatience, m.cfg.ClaimTimeout))
+	earlier, err := m.logCommand(r.Context(), adm, min(shadowPatience, m.cfg.ClaimTimeout))
 	if err != nil {
 		m.storeFailed(r.Context(), Event{Operation: adm.id, Method: r.Method, Route: pattern}, fmt.Errorf("shadow: %w", err))
 		return
 	}
-	m.tellShadow(r, adm, seen)
+	m.tellShadow(r, adm, earlier)
 }
 
 // tellShadow sends the event that says what would have happened to a command.
-func (m *Module) tellShadow(r *http.Request, adm *admission, seen store.Seen) {
-	if seen.Key {
-		same, err := adm.sends(seen.First)
+func (m *Module) tellShadow(r *http.Request, adm *admission, earlier store.EarlierCommands) {
+	if earlier.Key {
+		same, err := adm.sends(earlier.First)
 		switch {
 		case err != nil:
 			m.wouldRefuse(r, adm.pattern, adm.id, CodeStoreUnavailable) // H-4
@@ -128,8 +128,8 @@ func (m *Module) tellShadow(r *http.Request, adm *admission, seen store.Seen) {
 	if adm.id != (ID{}) {
 		m.observe(r.Context(), adm.event(EventWouldClaim))
 	}
-	if seen.Rekeyed {
-		m.suspect(r, adm, seen)
+	if earlier.Rekeyed {
+		m.suspect(r, adm, earlier)
 	}
 }
 

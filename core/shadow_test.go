@@ -126,12 +126,12 @@ func TestShadowAndItsEnd(t *testing.T) {
 		store := newFaultyWatcher(memstore.New())
 		a := newApp(t, core.Config{Store: store, Policy: inShadow()}, created)
 		away := errors.New("away")
-		store.on("sight", func(context.Context) error { return away })
+		store.on("logCommand", func(context.Context) error { return away })
 		require.Equal(t, http.StatusCreated, a.post("key-1", "").Code)
 		require.ErrorIs(t, a.requireTold(t, "failed")[0].Err, away)
 
 		time.Sleep(time.Minute) // an outage is told once a second
-		store.on("sight", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		store.on("logCommand", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 		start := time.Now()
 		require.Equal(t, http.StatusCreated, a.post("key-1", "").Code)
 		require.ErrorIs(t, a.requireTold(t, "failed")[0].Err, context.DeadlineExceeded)
@@ -269,15 +269,15 @@ func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 // faultyWatcher is a Watcher whose calls a test can hold up or break.
 type faultyWatcher struct {
 	*faultStore
-	watcher store.Sightings
+	watcher store.CommandLog
 }
 
 func newFaultyWatcher(s *memstore.Store) *faultyWatcher {
 	return &faultyWatcher{faultStore: newFaultStore(s), watcher: s}
 }
 
-func (s *faultyWatcher) Sight(ctx context.Context, seen store.Sighting) (store.Seen, error) {
-	return through(ctx, s.faultStore, "sight", func() (store.Seen, error) { return s.watcher.Sight(ctx, seen) })
+func (s *faultyWatcher) LogCommand(ctx context.Context, seen store.LoggedCommand) (store.EarlierCommands, error) {
+	return through(ctx, s.faultStore, "logCommand", func() (store.EarlierCommands, error) { return s.watcher.LogCommand(ctx, seen) })
 }
 
 // slowBody takes its time to say that it is empty.
@@ -296,7 +296,7 @@ var refusing = core.Policy{Recovery: core.Park, RefuseRekeyed: true}
 func TestRekey(t *testing.T) {
 	t.Run("rekey off", func(t *testing.T) {
 		store := newFaultyWatcher(memstore.New())
-		store.on("sight", func(context.Context) error { panic("nobody asked for it") })
+		store.on("logCommand", func(context.Context) error { panic("nobody asked for it") })
 		a := newApp(t, core.Config{Store: store}, created)
 		requireCreated(t, a.post("key-1", order), wire.ResultCreated)
 		requireCreated(t, a.post("key-2", order), wire.ResultCreated)
@@ -358,7 +358,7 @@ func TestRekey(t *testing.T) {
 	t.Run("rekey without store", func(t *testing.T) {
 		away := errors.New("away")
 		store := newFaultyWatcher(memstore.New())
-		store.on("sight", func(context.Context) error { return away })
+		store.on("logCommand", func(context.Context) error { return away })
 		a := newApp(t, core.Config{Store: store, Policy: refusing}, created)
 		w := a.post("key-1", order)
 		require.ErrorIs(t, a.told()[0].Err, away)

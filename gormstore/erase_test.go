@@ -145,8 +145,8 @@ WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '
 	}
 }
 
-// docs/operations.md says how long a sighting stays: an erasure leaves it.
-func TestSightingsStayForRetention(t *testing.T) {
+// docs/operations.md says how long a logged command stays: an erasure leaves it.
+func TestLoggedCommandsStayForRetention(t *testing.T) {
 	db := parallelPostgres(t)
 	hook := webhook{t, newModule(t, newStore(t, db), core.Policy{Recovery: core.Park, RefuseRekeyed: true})}
 	require.Equal(t, 200, hook.call("a", func(context.Context) int { return 200 }).Code)

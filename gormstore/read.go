@@ -78,7 +78,7 @@ func (s *Store) List(ctx context.Context, query store.Query) (recs []store.Recor
 		name, first = txn.ListNewest, untilOf(query)
 	}
 	after := query.After
-	if after == (store.Place{}) {
+	if after == (store.Cursor{}) {
 		after.CreatedAt = first
 	}
 	err = s.reading(ctx, func(q txn.Querier) error {

@@ -80,12 +80,12 @@ const maxReferred = 2_000
 func (s *Store) Referred(ctx context.Context, query store.Query) (page store.ReferredPage, err error) {
 	first, last := realms(query.Within)
 	after := query.After
-	if until := untilOf(query); after == (store.Place{}) || after.CreatedAt.After(until) {
-		after = store.Place{CreatedAt: until}
+	if until := untilOf(query); after == (store.Cursor{}) || after.CreatedAt.After(until) {
+		after = store.Cursor{CreatedAt: until}
 	}
 	err = s.reading(ctx, func(q txn.Querier) error {
 		page = store.ReferredPage{}
-		var at store.Place // of the last one of the page
+		var at store.Cursor // of the last one of the page
 		return s.db.Each(ctx, q, referred, func(scan func(...any) error) error {
 			var id []byte
 			var micros int64
@@ -93,16 +93,16 @@ func (s *Store) Referred(ctx context.Context, query store.Query) (page store.Ref
 			if err := scan(&id, &micros, &wanted, &over); err != nil {
 				return err
 			}
-			place := store.Place{CreatedAt: time.UnixMicro(micros), ID: store.ID(id)}
+			cursor := store.Cursor{CreatedAt: time.UnixMicro(micros), ID: store.ID(id)}
 			switch {
 			case bool(wanted) && len(page.IDs) == query.Limit:
 				page.Next = at
 				return nil
 			case bool(wanted):
-				page.IDs, at = append(page.IDs, place.ID), place
+				page.IDs, at = append(page.IDs, cursor.ID), cursor
 			}
 			if over {
-				page.Next = place
+				page.Next = cursor
 			}
 			return nil
 		}, append(referring(query.Refs), txn.Micros(query.From), txn.Micros(untilOf(query)), txn.Micros(after.CreatedAt),

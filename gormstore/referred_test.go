@@ -15,8 +15,8 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// manyReferences are those of 50,000 operations: a seller of ten, an amount of a thousand, and a channel that no operation of
-// seller-1 has. One reference was attached in each millisecond.
+// manyReferences are those of 50,000 operations: a seller of ten, an amount of a thousand, and a channel that no operation
+// of seller-1 has. One reference was attached in each millisecond.
 const manyReferences = `INSERT INTO idempotency_reference
 SELECT sha256(i::text::bytea), 'seller', 'seller-' || i % 10, substr(sha256('realm'), 1, 24), i * 1000 FROM generate_series(1, 50000) i
 UNION ALL
@@ -24,8 +24,8 @@ SELECT sha256(i::text::bytea), 'amount', (i / 10 % 1000)::text, substr(sha256('r
 UNION ALL
 SELECT sha256(i::text::bytea), 'channel', 'web', substr(sha256('realm'), 1, 24), i * 1000 FROM generate_series(2, 50000, 10) i`
 
-// However many references there are, a page of them reads no more than it shows, page 500 like the first one; and a page that
-// finds nothing reads no more than it may.
+// However many references there are, a page of them reads no more than it shows, page 500 like the first one; and a page
+// that finds nothing reads no more than it may.
 func TestReferencesAreReadByTheirIndex(t *testing.T) {
 	db := parallelPostgres(t)
 	execute(t, db, manyReferences, "VACUUM ANALYZE idempotency_reference")
@@ -73,7 +73,8 @@ func TestReferencesAreReadByTheirIndexOnSQLite(t *testing.T) {
 	require.NotContains(t, plan, "SCAN idempotency", plan)
 }
 
-// A value that is everywhere, beside one that none of its operations has: the search stops, says where, and goes on from there.
+// A value that is everywhere, beside one that none of its operations has: the search stops, says where, and goes on from
+// there.
 func TestSearchOfReferencesStops(t *testing.T) {
 	onEvery(t, func(t *testing.T, _ database, db *gorm.DB) {
 		insert := `INSERT INTO idempotency_reference
@@ -91,7 +92,7 @@ UNION ALL SELECT unhex(printf('%064x', 9)), 'amount', '77.10', zeroblob(24), 1`
 		pages := 0
 		for ; ; pages++ {
 			page := try(st.Referred(t.Context(), q)).ok(t)
-			if page.Next == (store.Place{}) {
+			if page.Next == (store.Cursor{}) {
 				require.Equal(t, []store.ID{{31: 9}}, page.IDs)
 				break
 			}

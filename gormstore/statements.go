@@ -96,10 +96,10 @@ const (
 	blankNotes   txn.Statement = "blankNotes"
 	blankNotesOf txn.Statement = "blankNotesOf"
 
-	// sightings.sql
-	sight           txn.Statement = "sight"
-	noteSighting    txn.Statement = "noteSighting"
-	forgetSightings txn.Statement = "forgetSightings"
+	// commands.sql
+	logCommand     txn.Statement = "logCommand"
+	insertCommand  txn.Statement = "insertCommand"
+	forgetCommands txn.Statement = "forgetCommands"
 
 	// messages.sql
 	forgetMessages txn.Statement = "forgetMessages"

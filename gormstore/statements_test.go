@@ -179,23 +179,23 @@ func requireStatements(t *testing.T, got []string, want ...string) {
 	}
 }
 
-func sightingOf(c store.Claim) store.Sighting {
-	return store.Sighting{ID: c.ID, Scope: c.Scope, Hash: c.Hash, Window: 10 * time.Minute, Keep: 72 * time.Hour}
+func commandOf(c store.Claim) store.LoggedCommand {
+	return store.LoggedCommand{ID: c.ID, Scope: c.Scope, Hash: c.Hash, Window: 10 * time.Minute, Keep: 72 * time.Hour}
 }
 
-// The server's own log says what a sighting costs, and its planner how it finds what came before.
-func TestSightingIsOneStatement(t *testing.T) {
+// The server's own log says what logging a command costs, and its planner how it finds what came before.
+func TestCommandIsLoggedInOneStatement(t *testing.T) {
 	t.Parallel()
 	url := migratedURL(t)
 	read := pgtest.Statements(t, url)
 	db := openPostgres(t, url, 4)
 	st := newStore(t, db)
-	c := sightingOf(command(store.Park))
+	c := commandOf(command(store.Park))
 	_, err := st.Find(t.Context(), c.ID, store.Viewer{All: true}) // the store's first statement finds the schema
 	require.ErrorIs(t, err, store.ErrNotFound)
 	read()
 	for range 3 {
-		require.NoError(t, err2(st.Sight(t.Context(), c)))
+		require.NoError(t, err2(st.LogCommand(t.Context(), c)))
 	}
 	requireStatements(t, read(), "WITH c AS", "WITH c AS", "WITH c AS")
 

@@ -14,7 +14,7 @@ import (
 )
 
 // Store keeps records in the database of a *gorm.DB. Any number of goroutines may use it. It can do everything
-// that a store can do: it is a [store.Attempts], [store.Operations], [store.Settings] and [store.Sightings].
+// that a store can do: it is a [store.Attempts], [store.Operations], [store.Settings] and [store.CommandLog].
 type Store struct {
 	db     *txn.Database
 	sealer *sealer
@@ -23,14 +23,14 @@ type Store struct {
 	answers   txn.Repeated // those of Park and Resume
 	validated txn.Validated
 
-	due, oldSightings, oldMessages txn.SweepCursor // of Sweep
+	due, oldCommands, oldMessages txn.SweepCursor // of Sweep
 }
 
 var (
-	_ store.Attempts  = (*Store)(nil)
-	_ store.Proposals = (*Store)(nil)
-	_ store.Settings  = (*Store)(nil)
-	_ store.Sightings = (*Store)(nil)
+	_ store.Attempts   = (*Store)(nil)
+	_ store.Proposals  = (*Store)(nil)
+	_ store.Settings   = (*Store)(nil)
+	_ store.CommandLog = (*Store)(nil)
 )
 
 // New returns a store on db and installs the write guard there. It creates no tables ([Migrate] does) and starts no

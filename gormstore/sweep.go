@@ -23,7 +23,7 @@ func (s *Store) sweepAll(ctx context.Context, limit int, w store.Window) (store.
 	if err != nil {
 		return store.Swept{}, err
 	}
-	if swept.Sightings, err = s.db.Forget(ctx, &s.oldSightings, forgetSightings, limit, w); err != nil {
+	if swept.CommandLog, err = s.db.Forget(ctx, &s.oldCommands, forgetCommands, limit, w); err != nil {
 		return swept, err
 	}
 	swept.Messages, err = s.forgetMessages(ctx, limit, w)

@@ -190,7 +190,7 @@ func TestLeastRights(t *testing.T) {
 			decision := store.Settlement{ID: short.ID, Fence: unknown.Record.Fence, Who: "w", Why: "y"}
 			require.NoError(t, err2(st.Settle(t.Context(), decision)))
 			seen := command(store.Park)
-			require.NoError(t, err2(st.Sight(t.Context(), sightingOf(seen))))
+			require.NoError(t, err2(st.LogCommand(t.Context(), commandOf(seen))))
 			step := store.StepRecord{Name: "charge", Kind: store.ProviderStep}
 			segments, _ := resume(t, st, command(store.Resume))
 			for _, s := range []store.Seal{{Start: &step}, {Steps: []store.StepRecord{step}}, {Answer: new(paid())}} {

@@ -95,13 +95,13 @@ func (s *gated) Erase(ctx context.Context, scope store.Scope, after store.ID, li
 	return call(s.gates, "Erase", func() (store.ErasedPage, error) { return s.under.Erase(ctx, scope, after, limit) })
 }
 
-// Sight implements [store.Sightings].
-func (s *gated) Sight(ctx context.Context, sighting store.Sighting) (store.Seen, error) {
-	under, err := as[store.Sightings](s)
+// LogCommand implements [store.CommandLog].
+func (s *gated) LogCommand(ctx context.Context, c store.LoggedCommand) (store.EarlierCommands, error) {
+	under, err := as[store.CommandLog](s)
 	if err != nil {
-		return store.Seen{}, err
+		return store.EarlierCommands{}, err
 	}
-	return call(s.gates, "Sight", func() (store.Seen, error) { return under.Sight(ctx, sighting) })
+	return call(s.gates, "LogCommand", func() (store.EarlierCommands, error) { return under.LogCommand(ctx, c) })
 }
 
 // KeepScoping implements [store.Settings]: a store that keeps nothing agrees.

@@ -56,7 +56,7 @@ func (v *visit) findByReferences(form url.Values, page findPage) error {
 			wrong, problem = "state", "There is no such state: choose one of the list."
 		}
 	}
-	place, ok := parsePlace(refs.After)
+	cursor, ok := parsePlace(refs.After)
 	switch {
 	case problem != "":
 		page.Wrong = wrong
@@ -68,7 +68,7 @@ func (v *visit) findByReferences(form url.Values, page findPage) error {
 	if problem != "" {
 		return v.foundNothing(http.StatusBadRequest, page, problem)
 	}
-	q.Refs, q.After, q.Limit = []store.Ref{refs.First}, place, pageSize
+	q.Refs, q.After, q.Limit = []store.Ref{refs.First}, cursor, pageSize
 	if refs.Second.Value != "" {
 		q.Refs = append(q.Refs, refs.Second)
 	}
@@ -81,7 +81,7 @@ func (v *visit) findByReferences(form url.Values, page findPage) error {
 	if refs.First = found.Refs[0]; len(found.Refs) == 2 {
 		refs.Second = found.Refs[1]
 	}
-	if found.Next != (store.Place{}) {
+	if found.Next != (store.Cursor{}) {
 		refs.Next, refs.Until = formatPlace(found.Next), utc(found.Next.CreatedAt)
 	}
 	switch {

@@ -64,7 +64,7 @@ func (v *visit) operations() error {
 	f := filterOf(given)
 	page := operationsPage{Filter: f, Routes: v.routes(f.Route), Total: -1}
 	q, wrong, problem := f.parse()
-	place, ok := parsePlace(given.Get("after"))
+	cursor, ok := parsePlace(given.Get("after"))
 	if problem == "" && !ok {
 		problem = "The page has a place in the list that nobody can read. Begin with the first page."
 	}
@@ -72,7 +72,7 @@ func (v *visit) operations() error {
 		page.Problem, page.Wrong = problem, wrong
 		return v.show(http.StatusBadRequest, "operations", "Wrong filter: operations", "operations", page)
 	}
-	q.After, q.Limit = place, pageSize+1
+	q.After, q.Limit = cursor, pageSize+1
 	records, err := v.operator.List(v.r.Context(), q)
 	if err != nil {
 		return err
@@ -81,10 +81,10 @@ func (v *visit) operations() error {
 		records = records[:pageSize]
 		last := records[pageSize-1]
 		next := f.query()
-		next.Set("after", formatPlace(last.Place()))
+		next.Set("after", formatPlace(last.Cursor()))
 		page.Next = v.Prefix + "operations?" + next.Encode()
 	}
-	if place != (store.Place{}) {
+	if cursor != (store.Cursor{}) {
 		page.First = v.Prefix + "operations?" + f.query().Encode()
 	}
 	page.Rows, page.NoRoute = v.rowsOf(records), v.noRoute(q)
@@ -168,21 +168,21 @@ func parseTime(text string) (time.Time, bool) {
 }
 
 // formatPlace writes a place for the address of the next page: nanoseconds since 1970, and the id.
-func formatPlace(p store.Place) string {
+func formatPlace(p store.Cursor) string {
 	return strconv.FormatInt(p.CreatedAt.UnixNano(), 10) + "-" + p.ID.String()
 }
 
-func parsePlace(text string) (store.Place, bool) {
+func parsePlace(text string) (store.Cursor, bool) {
 	if text == "" {
-		return store.Place{}, true
+		return store.Cursor{}, true
 	}
 	nanos, id, found := strings.Cut(text, "-")
 	at, err := strconv.ParseInt(nanos, 10, 64)
 	parsed, err2 := store.ParseID(id)
 	if !found || err != nil || err2 != nil || at < 0 {
-		return store.Place{}, false
+		return store.Cursor{}, false
 	}
-	return store.Place{CreatedAt: time.Unix(0, at).UTC(), ID: parsed}, true
+	return store.Cursor{CreatedAt: time.Unix(0, at).UTC(), ID: parsed}, true
 }
 
 // routes are the ones to choose from: the guarded ones of the table, and the one that is chosen.

@@ -55,8 +55,8 @@ func (s *Store) claim(c *store.Claim, begin func(*Store, *entry)) (store.Claimed
 	return store.Claimed{Won: true, Record: e.read(now)}, nil
 }
 
-// putAside keeps the row of a first attempt out of sight until its first seal.
-func (s *Store) putAside(e *entry) { s.running[e.ID] = e }
+// hideUntilSeal keeps the row of a first attempt out of sight until its first seal.
+func (s *Store) hideUntilSeal(e *entry) { s.running[e.ID] = e }
 
 // insert stores a row in the place of a free one, or of none.
 func (s *Store) insert(e *entry) {

@@ -18,7 +18,7 @@ type entry struct {
 	held   bool // by an open segment behind the first seal
 
 	references []reference
-	place      int // in the queue of its stored state
+	index      int // in the queue of its stored state
 }
 
 // field is one line of a header.

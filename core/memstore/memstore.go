@@ -19,17 +19,17 @@ type Store struct {
 	now func() time.Time
 	max int
 
-	mu        sync.Mutex
-	records   map[store.ID]*entry
-	running   map[store.ID]*entry   // of first attempts that have sealed nothing yet
-	count     int                   // of both: a key has one place
-	queues    [store.Free + 1]queue // by the stored state: what a sweep will find, soonest first
-	history   map[store.ID][]Settled
-	notes     map[store.ID][]store.Note
-	open      map[*entry]struct{} // rows that are stored as running or unknown
-	scopings  map[string]string   // the fingerprints that are kept, by namespace
-	sightings sightings
-	keyTimes  keyTimes
+	mu       sync.Mutex
+	records  map[store.ID]*entry
+	running  map[store.ID]*entry   // of first attempts that have sealed nothing yet
+	count    int                   // of both: a key has one place
+	queues   [store.Free + 1]queue // by the stored state: what a sweep will find, soonest first
+	history  map[store.ID][]Settled
+	notes    map[store.ID][]store.Note
+	open     map[*entry]struct{} // rows that are stored as running or unknown
+	scopings map[string]string   // the fingerprints that are kept, by namespace
+	commands commandLog
+	keyTimes keyTimes
 }
 
 var _ store.Proposals = (*Store)(nil)
@@ -62,7 +62,7 @@ func New(opts ...Option) *Store {
 	s := &Store{
 		now: time.Now, max: DefaultMaxRecords, records: map[store.ID]*entry{}, running: map[store.ID]*entry{},
 		history: map[store.ID][]Settled{}, notes: map[store.ID][]store.Note{}, open: map[*entry]struct{}{},
-		scopings: map[string]string{}, sightings: newSightings(),
+		scopings: map[string]string{}, commands: newCommandLog(),
 		keyTimes: keyTimes{floors: map[string]time.Time{}, ages: map[string]store.AgeLimit{}},
 	}
 	for _, opt := range opts {

@@ -24,7 +24,7 @@ func (e *entry) due() time.Time {
 type queue []*entry
 
 func (q *queue) add(e *entry)    { heap.Push((*rows)(q), e) }
-func (q *queue) remove(e *entry) { heap.Remove((*rows)(q), e.place) }
+func (q *queue) remove(e *entry) { heap.Remove((*rows)(q), e.index) }
 
 // first returns the row that is due first, nil if there is none.
 func (q queue) first() *entry {
@@ -50,12 +50,12 @@ func (r rows) Less(i, j int) bool { return r[i].due().Before(r[j].due()) }
 
 func (r rows) Swap(i, j int) {
 	r[i], r[j] = r[j], r[i]
-	r[i].place, r[j].place = i, j
+	r[i].index, r[j].index = i, j
 }
 
 func (r *rows) Push(x any) {
 	e := x.(*entry)
-	e.place = len(*r)
+	e.index = len(*r)
 	*r = append(*r, e)
 }
 

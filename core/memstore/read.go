@@ -33,7 +33,7 @@ func (s *Store) List(ctx context.Context, q store.Query) ([]store.Record, error)
 	found, err := s.openOnes(ctx, func(e *entry, r store.Record) bool {
 		behind := older(after, r) < 0
 		if q.Newest {
-			behind = q.After == (store.Place{}) || older(r, after) < 0
+			behind = q.After == (store.Cursor{}) || older(r, after) < 0
 		}
 		return behind && q.Selects(r) && e.refersTo(q.Refs)
 	})

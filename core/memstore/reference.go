@@ -64,14 +64,14 @@ func (s *Store) Referred(ctx context.Context, q store.Query) (page store.Referre
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var found []store.Place
+	var found []store.Cursor
 	now := s.now()
 	for _, e := range s.records {
 		at, has := e.referred(q)
-		place := store.Place{CreatedAt: at, ID: e.ID}
+		cursor := store.Cursor{CreatedAt: at, ID: e.ID}
 		if has && e.Realm.Within(q.Within) && (!q.Completed || e.state(now) == store.Completed) &&
-			(q.After == store.Place{} || later(q.After, place) < 0) {
-			found = append(found, place)
+			(q.After == store.Cursor{} || later(q.After, cursor) < 0) {
+			found = append(found, cursor)
 		}
 	}
 	slices.SortFunc(found, later)
@@ -79,14 +79,14 @@ func (s *Store) Referred(ctx context.Context, q store.Query) (page store.Referre
 		found = found[:max(0, q.Limit)]
 		page.Next = found[len(found)-1]
 	}
-	for _, place := range found {
-		page.IDs = append(page.IDs, place.ID)
+	for _, cursor := range found {
+		page.IDs = append(page.IDs, cursor.ID)
 	}
 	return page, nil
 }
 
 // later orders places, the last one first; the id decides between equals.
-func later(a, b store.Place) int {
+func later(a, b store.Cursor) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(b.ID[:], a.ID[:]))
 }
 

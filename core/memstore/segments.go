@@ -23,7 +23,7 @@ func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	claimed, err := s.claim(&c, (*Store).putAside)
+	claimed, err := s.claim(&c, (*Store).hideUntilSeal)
 	if err != nil || !claimed.Won {
 		return nil, claimed, err
 	}

@@ -20,7 +20,7 @@ func (s *Store) Sweep(ctx context.Context, limit int, w store.Window) (store.Swe
 		return store.Swept{}, store.ErrClock
 	}
 	swept := s.sweep(now, limit)
-	swept.Sightings = s.sightings.sweep(now, limit)
+	swept.CommandLog = s.commands.sweep(now, limit)
 	return swept, nil
 }
 

@@ -10,10 +10,10 @@
 //
 //   - [Attempts] run in segments, which are transactions of the app's database: Resume; with Rows also Rollback.
 //   - [Settings] are kept for all instances: the Scoping, timed keys.
-//   - [Sightings] are commands that were seen: shadow, the re-key report.
+//   - [CommandLog] are commands that have arrived: shadow, the re-key report.
 //   - [Proposals] are settlements that two carry out: TwoToSettle.
 //
 // Read in this order: record.go, window.go, store.go; then attempts.go, steps.go and derivedkey.go, operations.go,
-// settings.go, sightings.go, notes.go. memstore is the shortest store, and storetest.Run checks one against everything
+// settings.go, commandlog.go, notes.go. memstore is the shortest store, and storetest.Run checks one against everything
 // that is said here. Comments name rules of the contract, such as X-3: docs/contributors/invariants.md has them.
 package store

@@ -210,7 +210,7 @@ type Ref struct {
 // ReferredPage is what Referred has found.
 type ReferredPage struct {
 	IDs  []ID
-	Next Place // behind which it goes on; zero: there are no more
+	Next Cursor // behind which it goes on; zero: there are no more
 }
 
 // Imported counts the rows of an import.

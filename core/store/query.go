@@ -18,8 +18,8 @@ type Query struct {
 	Limit  int       // how many at most
 
 	// Only for List and Referred:
-	Refs  []Ref // one or two: the operation has a reference like each; Name "": under any name
-	After Place // begin behind this place, which may be that of an operation that is gone; zero: begin with the first
+	Refs  []Ref  // one or two: the operation has a reference like each; Name "": under any name
+	After Cursor // begin behind this place, which may be that of an operation that is gone; zero: begin with the first
 
 	Newest    bool // only for List: the newest first; otherwise the oldest first
 	Completed bool // only for Referred: those whose state is Completed; otherwise in any state
@@ -34,14 +34,14 @@ func (q Query) Selects(r Record) bool {
 		!r.CreatedAt.Before(q.From) && (q.Until.IsZero() || r.CreatedAt.Before(q.Until))
 }
 
-// Place is the place of an operation in the order of creation, or in that of Referred.
-type Place struct {
+// Cursor is the place of an operation in the order of creation, or in that of Referred.
+type Cursor struct {
 	CreatedAt time.Time // of Referred: when the reference was attached
 	ID        ID        // decides between operations of one moment
 }
 
-// Place returns the place of a record.
-func (r Record) Place() Place { return Place{r.CreatedAt, r.ID} }
+// Cursor returns the place of a record.
+func (r Record) Cursor() Cursor { return Cursor{r.CreatedAt, r.ID} }
 
 // Hour is what happened in one hour.
 type Hour struct {

@@ -172,7 +172,7 @@ type Store interface {
 
 	// Sweep turns up to limit completed records past retention into tombstones, and drops up to limit tombstones and free
 	// records whose time is over (T-3). A freed record stays with its fence for a day at least, so that a settlement of an
-	// earlier attempt never applies to the next one. A store of Sightings forgets up to limit of them, and a store with an
+	// earlier attempt never applies to the next one. A CommandLog forgets up to limit of them, and a store with an
 	// inbox up to limit markers of messages. Sweep never changes the contents of running or unknown records; it may mark
 	// them as listed. Any number of sweeps may run at once. A store may turn a record into a tombstone late: up to
 	// Claim.Deadline after the end of its retention, but at most a quarter of the retention late. If the clock is outside of w,
@@ -199,6 +199,6 @@ type Completion struct {
 type Swept struct {
 	Tombstones int // completed records turned into tombstones
 	Dropped    int // tombstones and free records removed
-	Sightings  int // sightings forgotten
+	CommandLog int // of a CommandLog: commands forgotten
 	Messages   int // markers of processed messages removed, of a store with an inbox
 }

@@ -29,7 +29,7 @@ type faulty struct {
 	sweep                                 method[question, store.Swept]
 	inFlight                              method[store.ID, bool]
 	steps                                 method[store.ID, []store.StepRecord]
-	sight                                 method[store.Sighting, store.Seen]
+	logCommand                            method[store.LoggedCommand, store.EarlierCommands]
 	count                                 method[store.Query, []store.Count]
 	ready                                 func(ctx context.Context) error
 	countOpen                             method[question, int]
@@ -87,7 +87,7 @@ func newFaulty(s *reference) *faulty {
 	f := &faulty{
 		reference: s,
 		claim:     s.Claim,
-		list:      s.List, settle: s.Settle, inFlight: s.InFlight, steps: s.Steps, sight: s.Sight,
+		list:      s.List, settle: s.Settle, inFlight: s.InFlight, steps: s.Steps, logCommand: s.LogCommand,
 		count: s.Count, ready: s.Ready, history: s.History, references: s.References, imports: s.Import, mark: s.Mark, adopt: silent(s.Adopt),
 	}
 	f.begin = func(ctx context.Context, c store.Claim) (begun, error) {
@@ -205,8 +205,8 @@ func (f *faulty) Steps(ctx context.Context, id store.ID) ([]store.StepRecord, er
 	return f.steps(ctx, id)
 }
 
-func (f *faulty) Sight(ctx context.Context, s store.Sighting) (store.Seen, error) {
-	return f.sight(ctx, s)
+func (f *faulty) LogCommand(ctx context.Context, s store.LoggedCommand) (store.EarlierCommands, error) {
+	return f.logCommand(ctx, s)
 }
 
 func (f *faulty) Count(ctx context.Context, q store.Query) ([]store.Count, error) {
@@ -433,8 +433,8 @@ func onCount(change func(*store.Query)) func(*faulty) {
 	return func(s *faulty) { s.count.asks(change) }
 }
 
-func onSight(change func(*store.Sighting)) func(*faulty) {
-	return func(s *faulty) { s.sight.asks(change) }
+func onLogCommand(change func(*store.LoggedCommand)) func(*faulty) {
+	return func(s *faulty) { s.logCommand.asks(change) }
 }
 
 func onSeal(change func(*store.Seal)) func(*faulty) {

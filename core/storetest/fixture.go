@@ -42,7 +42,7 @@ type fixture struct {
 	attempts  []store.Attempts
 	rows      bool // they run the rows of handlers
 	unlocked  bool // see Features
-	watchers  []store.Sightings
+	watchers  []store.CommandLog
 	proposals []store.Proposals
 	sights    int
 	run       string // in every key: a store that tests share may still be at work on a command of the test before

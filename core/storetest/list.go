@@ -90,12 +90,12 @@ func listOldestFirst(t *testing.T, s *fixture) {
 
 	// All records of a page are settled before the next page is asked for.
 	s.Advance(t, 2*deadline)
-	place := s.find(t, want[2].ID).Place()
+	cursor := s.find(t, want[2].ID).Cursor()
 	for _, w := range want[:3] {
 		_, err := s.Store.Settle(s.ctx, notApplied(w))
 		require.NoError(t, err)
 	}
-	rest, err := s.Store.List(s.ctx, store.Query{Unknown: true, After: place, Limit: 100})
+	rest, err := s.Store.List(s.ctx, store.Query{Unknown: true, After: cursor, Limit: 100})
 	require.NoError(t, err)
 	require.Equal(t, append(idsOf(want[3:]), running.ID), idsOf(rest), "with the one that was still running before")
 }
@@ -103,7 +103,7 @@ func listOldestFirst(t *testing.T, s *fixture) {
 // pages lists everything, limit records at a time.
 func (s *fixture) pages(t *testing.T, limit int) (all []store.Record) {
 	t.Helper()
-	for q := (store.Query{Unknown: true, Limit: limit}); ; q.After = all[len(all)-1].Place() {
+	for q := (store.Query{Unknown: true, Limit: limit}); ; q.After = all[len(all)-1].Cursor() {
 		page, err := s.Store.List(s.ctx, q)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(page), limit)
@@ -363,7 +363,7 @@ func listPages(t *testing.T, s *fixture) {
 			}
 			require.LessOrEqual(t, len(page), q.Limit)
 			got = append(got, idsOf(page)...)
-			q.After = page[len(page)-1].Place()
+			q.After = page[len(page)-1].Cursor()
 		}
 		require.Equal(t, order, got, "limit %d", limit)
 	}
@@ -371,7 +371,7 @@ func listPages(t *testing.T, s *fixture) {
 	// The place of an operation is one, also when the operation is over.
 	q := everyOne()
 	last := s.find(t, want[4])
-	q.After = last.Place()
+	q.After = last.Cursor()
 	_, err := s.Store.Settle(s.ctx, notApplied(last))
 	require.NoError(t, err)
 	require.Equal(t, want[5:], s.selected(t, q))

@@ -335,7 +335,7 @@ var storeMutants = []mutant{
 	{"lists the parked first", "List/Swept", func(s *faulty) {
 		s.list = func(ctx context.Context, q store.Query) ([]store.Record, error) {
 			after, limit := q.After, q.Limit
-			q.After, q.Limit = store.Place{}, 1000
+			q.After, q.Limit = store.Cursor{}, 1000
 			all, err := s.reference.List(ctx, q)
 			slices.SortStableFunc(all, func(a, b store.Record) int { return int(b.Stored) - int(a.Stored) })
 			if i := slices.IndexFunc(all, func(r store.Record) bool { return r.ID == after.ID }); i >= 0 {
@@ -480,7 +480,7 @@ var stepMutants = []mutant{
 		s.attempts(func(tx *attempt, c store.Claim) {
 			tx.seal.asks(func(seal *store.Seal) {
 				found, _ := s.reference.Steps(background, c.ID)
-				seen := each[store.Seal](func(step *store.StepRecord) {
+				earlier := each[store.Seal](func(step *store.StepRecord) {
 					if i := slices.IndexFunc(found, func(f store.StepRecord) bool { return f.Name == step.Name }); i >= 0 {
 						step.Fence = found[i].Fence
 					}
@@ -489,7 +489,7 @@ var stepMutants = []mutant{
 				if seal.Start != nil {
 					steps = append(steps, *seal.Start)
 				}
-				seen(*seal, &steps)
+				earlier(*seal, &steps)
 				seal.Steps = steps[:len(seal.Steps)]
 				if seal.Start != nil {
 					seal.Start = &steps[len(seal.Steps)]
@@ -545,30 +545,34 @@ func neverForgets(s *faulty) {
 }
 
 var sightMutants = []mutant{
-	{"tells the last command", "Sight/SameKey", func(s *faulty) {
-		s.sight.answers(func(sight store.Sighting, seen *store.Seen) {
-			if seen.Key {
-				seen.First = sight.Hash
+	{"tells the last command", "CommandLog/SameKey", func(s *faulty) {
+		s.logCommand.answers(func(c store.LoggedCommand, earlier *store.EarlierCommands) {
+			if earlier.Key {
+				earlier.First = c.Hash
 			}
 		})
 	}},
-	{"sees no other key", "Sight/OtherKey", func(s *faulty) {
-		s.sight.answers(func(_ store.Sighting, seen *store.Seen) { seen.Rekeyed, seen.Earlier = false, store.ID{} })
+	{"sees no other key", "CommandLog/OtherKey", func(s *faulty) {
+		s.logCommand.answers(func(_ store.LoggedCommand, earlier *store.EarlierCommands) {
+			earlier.Rekeyed, earlier.Earlier = false, store.ID{}
+		})
 	}},
-	{"takes a repeat for a re-key", "Sight/Repeats", onSight(func(sight *store.Sighting) { sight.ID = store.ID{} })},
-	{"counts the window from then", "Sight/Window", func(s *faulty) {
-		s.sight.answers(func(_ store.Sighting, seen *store.Seen) { seen.Rekeyed = seen.Rekeyed || seen.Key })
+	{"takes a repeat for a re-key", "CommandLog/Repeats", onLogCommand(func(c *store.LoggedCommand) { c.ID = store.ID{} })},
+	{"counts the window from then", "CommandLog/Window", func(s *faulty) {
+		s.logCommand.answers(func(_ store.LoggedCommand, earlier *store.EarlierCommands) {
+			earlier.Rekeyed = earlier.Rekeyed || earlier.Key
+		})
 	}},
-	{"notes what is refused", "Sight/Tentative", onSight(func(sight *store.Sighting) { sight.Tentative = false })},
-	{"remembers for ever", "Sight/Kept", onSight(func(sight *store.Sighting) { sight.Keep = 365 * 24 * time.Hour })},
-	{"takes no key for a key", "Sight/NoKey", onSight(func(sight *store.Sighting) {
-		if sight.ID == (store.ID{}) {
-			sight.ID[0] = 1
+	{"notes what is refused", "CommandLog/Tentative", onLogCommand(func(c *store.LoggedCommand) { c.Tentative = false })},
+	{"remembers for ever", "CommandLog/Kept", onLogCommand(func(c *store.LoggedCommand) { c.Keep = 365 * 24 * time.Hour })},
+	{"takes no key for a key", "CommandLog/NoKey", onLogCommand(func(c *store.LoggedCommand) {
+		if c.ID == (store.ID{}) {
+			c.ID[0] = 1
 		}
 	})},
-	{"mixes principals", "Sight/Apart", onSight(func(sight *store.Sighting) { sight.Scope = store.Scope{} })},
-	{"never forgets", "Sight/Swept", func(s *faulty) { s.sweep.says(store.Swept{}) }},
-	{"sees regardless", "Sight/Cancelled", func(s *faulty) { s.sight.regardless() }},
+	{"mixes principals", "CommandLog/Apart", onLogCommand(func(c *store.LoggedCommand) { c.Scope = store.Scope{} })},
+	{"never forgets", "CommandLog/Swept", func(s *faulty) { s.sweep.says(store.Swept{}) }},
+	{"sees regardless", "CommandLog/Cancelled", func(s *faulty) { s.logCommand.regardless() }},
 }
 
 var countMutants = []mutant{
@@ -894,11 +898,11 @@ var referenceMutants = []mutant{
 	}},
 	{"finds in any state", "Reference/Two", func(s *faulty) { s.referred.asks(func(q *store.Query) { q.Completed = false }) }},
 	{"ends with the page", "Reference/Found", func(s *faulty) {
-		s.referred.answers(func(_ store.Query, page *store.ReferredPage) { page.Next = store.Place{} })
+		s.referred.answers(func(_ store.Query, page *store.ReferredPage) { page.Next = store.Cursor{} })
 	}},
 	{"begins each page a moment late", "Reference/Pages", func(s *faulty) {
 		s.referred.asks(func(q *store.Query) {
-			if q.After != (store.Place{}) {
+			if q.After != (store.Cursor{}) {
 				q.After.CreatedAt = q.After.CreatedAt.Add(-time.Second - time.Millisecond)
 			}
 		})

@@ -43,7 +43,7 @@ func (s *fixture) referredBy(t *testing.T, q store.Query) (ids []store.ID) {
 	t.Helper()
 	for i, st := range s.instances {
 		found, q := []store.ID(nil), q
-		for pages := 0; pages == 0 || q.After != (store.Place{}); pages++ {
+		for pages := 0; pages == 0 || q.After != (store.Cursor{}); pages++ {
 			require.Less(t, pages, 100, "the pages do not end")
 			page, err := st.Referred(s.ctx, q)
 			require.NoError(t, err)

@@ -47,7 +47,7 @@ type Features struct {
 	Attempts bool // it is a store.Attempts
 	Rows     bool // and its Rows is true
 	Shared   bool // several instances may work on the same data at once
-	Watch    bool // it is a store.Sightings
+	Watch    bool // it is a store.CommandLog
 	Settings bool // it is a store.Settings
 	Proposed bool // it is a store.Proposals
 
@@ -66,7 +66,7 @@ func Run(t *testing.T, newStore func(t *testing.T) Subject, f Features) {
 	}{
 		{claimChecks, true}, {takeoverChecks, true}, {releaseChecks, true}, {attemptChecks, true}, {retentionChecks, true},
 		{settleChecks, true}, {listChecks, true}, {cancelChecks, true}, {windowChecks, true},
-		{txChecks, f.Rows}, {stepChecks, f.Attempts}, {segmentChecks, f.Attempts}, {sightingChecks, f.Watch},
+		{txChecks, f.Rows}, {stepChecks, f.Attempts}, {segmentChecks, f.Attempts}, {commandLogChecks, f.Watch},
 		{countChecks, true}, {openChecks, true}, {inspectChecks, true}, {referenceChecks, true}, {importChecks, true},
 		{noteChecks, true}, {proposalChecks, f.Proposed}, {txProposalChecks, f.Proposed && f.Rows},
 		{markChecks, true},
@@ -110,7 +110,7 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 	for _, able := range s.attempts {
 		require.Equal(t, f.Rows, able.Rows(), "Features.Rows says what Rows of %T is", able)
 	}
-	s.watchers = abilities[store.Sightings](t, s, "Watch", f.Watch)
+	s.watchers = abilities[store.CommandLog](t, s, "Watch", f.Watch)
 	abilities[store.Settings](t, s, "Settings", f.Settings)
 	s.proposals = abilities[store.Proposals](t, s, "Proposed", f.Proposed)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

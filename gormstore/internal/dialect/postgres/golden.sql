@@ -241,6 +241,14 @@ SELECT answer.* FROM (SELECT f.ago, sum(f.came), sum(f.settled) FROM (
 GROUP BY f.ago) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
 
+-- name: forgetCommands
+DELETE FROM public.idempotency_sighting AS s WHERE s.id IN (
+	SELECT e.id FROM public.idempotency_sighting e
+	WHERE e.purge_at >= $4::bigint AND e.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $2::bigint AND $3::bigint
+	ORDER BY e.purge_at LIMIT $1 FOR UPDATE SKIP LOCKED
+)
+RETURNING purge_at;
+
 -- name: forgetIntents
 DELETE FROM public.idempotency_intent AS i WHERE i.intent IN (
 	SELECT e.intent FROM public.idempotency_intent e
@@ -256,14 +264,6 @@ DELETE FROM public.processed_message AS m WHERE (m.consumer_group, m.source, m.m
 	ORDER BY e.expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
 )
 RETURNING expires_at, consumer_group, source, published_at;
-
--- name: forgetSightings
-DELETE FROM public.idempotency_sighting AS s WHERE s.id IN (
-	SELECT e.id FROM public.idempotency_sighting e
-	WHERE e.purge_at >= $4::bigint AND e.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $2::bigint AND $3::bigint
-	ORDER BY e.purge_at LIMIT $1 FOR UPDATE SKIP LOCKED
-)
-RETURNING purge_at;
 
 -- name: forgetSteps
 DELETE FROM public.idempotency_step AS s WHERE s.record_id = $1 AND s.fence < $2::bigint AND EXISTS (
@@ -296,6 +296,9 @@ ON CONFLICT (id) DO UPDATE SET fence = r.fence + 1, scope = excluded.scope, owne
 	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed
 RETURNING fence;
+
+-- name: insertCommand
+;
 
 -- name: insertRecord
 INSERT INTO public.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash, created_at, lease_until, deadline_at,
@@ -404,6 +407,34 @@ SELECT 1 FROM public.idempotency_record r WHERE r.id = $1 FOR UPDATE;
 -- name: lockSetting
 SELECT s.value FROM public.idempotency_setting s WHERE s.name = $1 FOR UPDATE;
 
+-- name: logCommand
+WITH c AS MATERIALIZED (
+	SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now
+), there AS MATERIALIZED (
+	SELECT f.hash_version, f.command_hash, f.seen_at FROM public.idempotency_sighting f
+	WHERE f.id = $1::bytea AND f.purge_at > (SELECT c.now FROM c)
+), earlier AS MATERIALIZED (
+	SELECT (
+		SELECT e.id FROM public.idempotency_sighting e
+		WHERE e.scope = $2::bytea AND e.command_hash = $4::bytea
+			AND e.seen_at > (SELECT c.now FROM c) - $6::bigint
+			AND e.id <> $1::bytea AND (t.seen_at IS NULL OR e.seen_at < t.seen_at)
+		ORDER BY e.seen_at DESC LIMIT 1
+	) AS id FROM c LEFT JOIN there t ON true
+), held AS (
+	SELECT 1 FROM earlier WHERE $7::boolean AND earlier.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM there)
+), noted AS (
+	INSERT INTO public.idempotency_sighting AS s (id, scope, hash_version, command_hash, seen_at, purge_at)
+	SELECT $1::bytea, $2::bytea, $3::smallint, $4::bytea, c.now, c.now + $5::bigint
+	FROM c WHERE NOT EXISTS (SELECT 1 FROM there) AND NOT EXISTS (SELECT 1 FROM held)
+	ON CONFLICT (id) DO UPDATE SET hash_version = excluded.hash_version, command_hash = excluded.command_hash,
+		seen_at = excluded.seen_at, purge_at = excluded.purge_at
+	WHERE s.purge_at <= excluded.seen_at
+	RETURNING s.id
+)
+SELECT n.id IS NOT NULL OR EXISTS (SELECT 1 FROM held), t.hash_version, t.command_hash, e.id
+FROM earlier e LEFT JOIN there t ON true LEFT JOIN noted n ON true;
+
 -- name: lookAnswer
 SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END,
 	pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
@@ -492,9 +523,6 @@ SELECT answer.* FROM (SELECT r.id FROM public.idempotency_record r
 WHERE r.id >= $1 AND r.id <= $2 AND substr(r.id, 33 - length($3::bytea), 32) = $3::bytea AND substr(r.realm, 1, length($4::bytea)) = $4::bytea
 ORDER BY r.id LIMIT $5) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
-
--- name: noteSighting
-;
 
 -- name: notesOf
 SELECT answer.* FROM (SELECT n.record_id, n.token, n.written_at, n.written_by, n.body, n.kind, n.fence, n.decision, n.encoding
@@ -713,34 +741,6 @@ UPDATE public.idempotency_record AS r SET state = $3::smallint, fence = r.fence 
 WHERE r.id = $1 AND r.fence = $2 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))) AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)
 	AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $9::bigint AND $10::bigint AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
 		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
-
--- name: sight
-WITH c AS MATERIALIZED (
-	SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now
-), there AS MATERIALIZED (
-	SELECT f.hash_version, f.command_hash, f.seen_at FROM public.idempotency_sighting f
-	WHERE f.id = $1::bytea AND f.purge_at > (SELECT c.now FROM c)
-), earlier AS MATERIALIZED (
-	SELECT (
-		SELECT e.id FROM public.idempotency_sighting e
-		WHERE e.scope = $2::bytea AND e.command_hash = $4::bytea
-			AND e.seen_at > (SELECT c.now FROM c) - $6::bigint
-			AND e.id <> $1::bytea AND (t.seen_at IS NULL OR e.seen_at < t.seen_at)
-		ORDER BY e.seen_at DESC LIMIT 1
-	) AS id FROM c LEFT JOIN there t ON true
-), held AS (
-	SELECT 1 FROM earlier WHERE $7::boolean AND earlier.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM there)
-), noted AS (
-	INSERT INTO public.idempotency_sighting AS s (id, scope, hash_version, command_hash, seen_at, purge_at)
-	SELECT $1::bytea, $2::bytea, $3::smallint, $4::bytea, c.now, c.now + $5::bigint
-	FROM c WHERE NOT EXISTS (SELECT 1 FROM there) AND NOT EXISTS (SELECT 1 FROM held)
-	ON CONFLICT (id) DO UPDATE SET hash_version = excluded.hash_version, command_hash = excluded.command_hash,
-		seen_at = excluded.seen_at, purge_at = excluded.purge_at
-	WHERE s.purge_at <= excluded.seen_at
-	RETURNING s.id
-)
-SELECT n.id IS NOT NULL OR EXISTS (SELECT 1 FROM held), t.hash_version, t.command_hash, e.id
-FROM earlier e LEFT JOIN there t ON true LEFT JOIN noted n ON true;
 
 -- name: stepAt
 SELECT answer.* FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding, s.result, s.derived

@@ -195,6 +195,14 @@ SELECT f.ago, sum(f.came), sum(f.settled) FROM (
 ) f
 GROUP BY f.ago;
 
+-- name: forgetCommands
+DELETE FROM main.idempotency_sighting AS s WHERE s.id IN (
+	SELECT e.id FROM main.idempotency_sighting e
+	WHERE e.purge_at >= ?4 AND e.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?2 AND ?3
+	ORDER BY e.purge_at LIMIT ?1 
+)
+RETURNING purge_at;
+
 -- name: forgetIntents
 DELETE FROM main.idempotency_intent AS i WHERE i.intent IN (
 	SELECT e.intent FROM main.idempotency_intent e
@@ -210,14 +218,6 @@ DELETE FROM main.processed_message AS m WHERE (m.consumer_group, m.source, m.mes
 	ORDER BY e.expires_at LIMIT ?1 
 )
 RETURNING expires_at, consumer_group, source, published_at;
-
--- name: forgetSightings
-DELETE FROM main.idempotency_sighting AS s WHERE s.id IN (
-	SELECT e.id FROM main.idempotency_sighting e
-	WHERE e.purge_at >= ?4 AND e.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?2 AND ?3
-	ORDER BY e.purge_at LIMIT ?1 
-)
-RETURNING purge_at;
 
 -- name: forgetSteps
 DELETE FROM main.idempotency_step AS s WHERE s.record_id = ?1 AND s.fence < ?2 AND EXISTS (
@@ -245,6 +245,15 @@ ON CONFLICT (id) DO UPDATE SET fence = r.fence + 1, scope = excluded.scope, owne
 	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
 WHERE r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed
 RETURNING fence;
+
+-- name: insertCommand
+INSERT INTO main.idempotency_sighting AS s (id, scope, hash_version, command_hash, seen_at, purge_at)
+SELECT ?1, ?2, ?3, ?4, c.now, c.now + ?5
+FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
+WHERE true
+ON CONFLICT (id) DO UPDATE SET hash_version = excluded.hash_version, command_hash = excluded.command_hash,
+	seen_at = excluded.seen_at, purge_at = excluded.purge_at
+WHERE s.purge_at <= excluded.seen_at;
 
 -- name: insertRecord
 INSERT INTO main.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash,
@@ -327,6 +336,21 @@ ORDER BY r.created_at DESC, r.id DESC LIMIT ?1;
 -- name: lockSetting
 SELECT s.value FROM main.idempotency_setting s WHERE s.name = ?1 ;
 
+-- name: logCommand
+WITH c AS MATERIALIZED (
+	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
+), there AS MATERIALIZED (
+	SELECT f.hash_version, f.command_hash, f.seen_at FROM main.idempotency_sighting f
+	WHERE f.id = ?1 AND f.purge_at > (SELECT c.now FROM c)
+)
+SELECT t.hash_version IS NULL, t.hash_version, t.command_hash, (
+	SELECT e.id FROM main.idempotency_sighting e
+	WHERE e.scope = ?2 AND e.command_hash = ?4 AND e.seen_at > (SELECT c.now FROM c) - ?6
+		AND e.id <> ?1 AND (t.seen_at IS NULL OR e.seen_at < t.seen_at)
+	ORDER BY e.seen_at DESC LIMIT 1
+)
+FROM c LEFT JOIN there t ON true;
+
 -- name: lookAnswer
 ;
 
@@ -386,15 +410,6 @@ ON CONFLICT (consumer_group, source, message_id) DO NOTHING RETURNING processed_
 SELECT r.id FROM main.idempotency_record r
 WHERE r.id >= ?1 AND r.id <= ?2 AND substr(r.id, 33 - length(?3), 32) = ?3 AND substr(r.realm, 1, length(?4)) = ?4
 ORDER BY r.id LIMIT ?5;
-
--- name: noteSighting
-INSERT INTO main.idempotency_sighting AS s (id, scope, hash_version, command_hash, seen_at, purge_at)
-SELECT ?1, ?2, ?3, ?4, c.now, c.now + ?5
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
-WHERE true
-ON CONFLICT (id) DO UPDATE SET hash_version = excluded.hash_version, command_hash = excluded.command_hash,
-	seen_at = excluded.seen_at, purge_at = excluded.purge_at
-WHERE s.purge_at <= excluded.seen_at;
 
 -- name: notesOf
 SELECT n.record_id, n.token, n.written_at, n.written_by, n.body, n.kind, n.fence, n.decision, n.encoding
@@ -591,21 +606,6 @@ UPDATE main.idempotency_record AS r SET state = ?3, fence = r.fence + 1, status 
 	answer_encoding = ?12
 WHERE r.id = ?1 AND r.fence = ?2 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)) AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND r.deadline_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
 	AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?9 AND ?10 AND true;
-
--- name: sight
-WITH c AS MATERIALIZED (
-	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now
-), there AS MATERIALIZED (
-	SELECT f.hash_version, f.command_hash, f.seen_at FROM main.idempotency_sighting f
-	WHERE f.id = ?1 AND f.purge_at > (SELECT c.now FROM c)
-)
-SELECT t.hash_version IS NULL, t.hash_version, t.command_hash, (
-	SELECT e.id FROM main.idempotency_sighting e
-	WHERE e.scope = ?2 AND e.command_hash = ?4 AND e.seen_at > (SELECT c.now FROM c) - ?6
-		AND e.id <> ?1 AND (t.seen_at IS NULL OR e.seen_at < t.seen_at)
-	ORDER BY e.seen_at DESC LIMIT 1
-)
-FROM c LEFT JOIN there t ON true;
 
 -- name: stepAt
 SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding, s.result, s.derived

@@ -99,7 +99,7 @@ ORDER BY r.created_at DESC LIMIT 1;
 -- name: due
 -- At most $1 records that have been due for the longest, and what is to become of them: whether they have steps, and of a timed
 -- key that was used and is dropped, realm and route, for its floor rises in the same transaction. By a clock outside of $2 and $3
--- there is none, nor before $4, where the last batch ended: see Place of package txn. They are changed by their ids, in the JSON
+-- there is none, nor before $4, where the last batch ended: see SweepCursor of package txn. They are changed by their ids, in the JSON
 -- array $1 of the statements that follow.
 SELECT CASE
 	WHEN r.state IN (2, 4, 5) AND r.purge_at <= :now THEN 'dropped'

@@ -47,10 +47,10 @@ func TestSweepBesideASnapshot(t *testing.T) {
 	read := map[string][]int{}
 	for range 1000 / batch {
 		require.NoError(t, db.Exec("SELECT pg_stat_statements_reset()").Error)
-		require.Equal(t, store.Swept{Tombstones: batch, Sightings: batch, Messages: batch},
+		require.Equal(t, store.Swept{Tombstones: batch, CommandLog: batch, Messages: batch},
 			try(st.Sweep(patient(t), batch, store.Window{})).ok(t))
 		require.Equal(t, batch, try(intents.Sweep(patient(t), journal.MinKeep, batch)).ok(t))
-		for what, like := range map[string]string{"records": "SELECT CASE%r.due_at <=%", "sightings": "DELETE%_sighting%",
+		for what, like := range map[string]string{"records": "SELECT CASE%r.due_at <=%", "commands": "DELETE%_sighting%",
 			"messages": "DELETE%processed_message%", "intents": "DELETE%_intent%"} {
 			read[what] = append(read[what], query[int](t, db, `SELECT sum(shared_blks_hit + shared_blks_read)
 FROM pg_stat_statements WHERE calls > 0 AND query LIKE ?`, like))
@@ -72,7 +72,7 @@ func TestSweepBeginsAgain(t *testing.T) {
 		sweepBoth := func(want int) {
 			t.Helper()
 			swept := try(st.Sweep(patient(t), 2, store.Window{})).ok(t)
-			require.Equal(t, store.Swept{Tombstones: want, Sightings: want, Messages: want}, swept)
+			require.Equal(t, store.Swept{Tombstones: want, CommandLog: want, Messages: want}, swept)
 			require.Equal(t, want, try(intents.Sweep(patient(t), journal.MinKeep, 2)).ok(t))
 		}
 		addDue(t, db, 10, 11, 12)

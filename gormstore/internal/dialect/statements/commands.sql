@@ -1,7 +1,7 @@
 -- Commands that have come before, for routes in shadow and for commands that come again under another key. No claim depends
 -- on them. How one is noted is in the files of the databases.
 
--- name: forgetSightings
+-- name: forgetCommands
 -- Drops at most $1 whose time was over at $4 or later, in the clock's window of $2 and $3.
 DELETE FROM :"schema".idempotency_sighting AS s WHERE s.id IN (
 	SELECT e.id FROM :"schema".idempotency_sighting e

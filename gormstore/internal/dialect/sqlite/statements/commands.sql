@@ -1,7 +1,7 @@
--- Commands that have come before, as in ../../postgres/statements/sightings.sql, where the statements are explained. What is noted is a
+-- Commands that have come before, as in ../../postgres/statements/commands.sql, where the statements are explained. What is noted is a
 -- statement of its own: there is one writer, and so the two are one step.
 
--- name: sight
+-- name: logCommand
 WITH c AS MATERIALIZED (
 	SELECT :now AS now
 ), there AS MATERIALIZED (
@@ -16,7 +16,7 @@ SELECT t.hash_version IS NULL, t.hash_version, t.command_hash, (
 )
 FROM c LEFT JOIN there t ON true;
 
--- name: noteSighting
+-- name: insertCommand
 INSERT INTO main.idempotency_sighting AS s (id, scope, hash_version, command_hash, seen_at, purge_at)
 SELECT ?1, ?2, ?3, ?4, c.now, c.now + ?5
 FROM (SELECT :now AS now) c

@@ -1,7 +1,7 @@
 -- Commands that have come before, for routes in shadow and for commands that come again under another key. No claim depends
 -- on them.
 
--- name: sight
+-- name: logCommand
 -- Notes a key with its command, and says what had come before: whether the key is new, the version and hash of the command
 -- that it came with first, and the latest key under which the same command had come. $1 id, $2 scope, $3 and $4 version and
 -- hash of the command, $5 how long it is kept, $6 how long ago the same command counts, $7 whether the key is noted only if
