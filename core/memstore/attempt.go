@@ -1,7 +1,6 @@
 package memstore
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -21,16 +20,6 @@ func (s *Store) Renew(ctx context.Context, t store.Ticket, lease time.Duration) 
 	})
 }
 
-// renew lets the lease begin anew; 0: it yields. It ends with the deadline, and never earlier because the clock is behind.
-func (e *entry) renew(lease time.Duration, now time.Time) {
-	if until := now.Add(lease); lease == 0 || until.After(e.LeaseUntil) {
-		e.LeaseUntil = until
-	}
-	if e.LeaseUntil.After(e.Deadline) {
-		e.LeaseUntil = e.Deadline
-	}
-}
-
 // End implements [store.Store]. It waits for nothing: every claim is visible as soon as it is made.
 func (s *Store) End(ctx context.Context, t store.Ticket, end store.Ending) error {
 	if end.State == store.Free {
@@ -39,14 +28,14 @@ func (s *Store) End(ctx context.Context, t store.Ticket, end store.Ending) error
 	return s.write(ctx, t, func(e *entry, now time.Time) error {
 		switch {
 		case end.State == store.Completed:
-			return s.record(e, end.Answer, now)
+			return e.record(end.Answer, now)
 		case e.Stored == store.Running && end.State == store.Running:
 			e.ended(end.Ends)
 			e.renew(0, now)
 			return nil
 		case e.Stored == store.Running:
 			e.ended(end.Ends)
-			s.become(e, store.Unknown)
+			e.Stored = store.Unknown
 			return nil
 		case e.Stored == store.Unknown && end.State == store.Unknown: // again
 			return nil
@@ -55,24 +44,19 @@ func (s *Store) End(ctx context.Context, t store.Ticket, end store.Ending) error
 	})
 }
 
-// ended keeps how the row's attempt has ended.
-func (e *entry) ended(ends []byte) {
-	if ends != nil {
-		e.Ends = bytes.Clone(ends)
-	}
-}
-
-// record records the answer of a row's attempt.
-func (s *Store) record(e *entry, c store.Completion, now time.Time) error {
-	switch e.Stored {
-	case store.Running, store.Unknown:
-		s.complete(e, c, now)
+// record records the answer of the row's attempt.
+func (e *entry) record(c store.Completion, now time.Time) error {
+	switch {
+	case e.isOpen():
+		e.complete(c, now)
 		return nil
-	case store.Completed, store.Expired: // again: the first answer stands
+	case e.isAnswered(): // again: the first answer stands
 		return nil
 	}
 	return store.ErrStale
 }
+
+func (e *entry) isAnswered() bool { return e.Stored == store.Completed || e.Stored == store.Expired }
 
 // Release implements [store.Store].
 func (s *Store) Release(ctx context.Context, lost []store.Ticket) (err error) {
@@ -88,43 +72,36 @@ func (s *Store) Release(ctx context.Context, lost []store.Ticket) (err error) {
 
 // release frees the key of an attempt; without a fence, it takes its claim back.
 func (s *Store) release(ctx context.Context, t store.Ticket) error {
-	if err := alive(ctx); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.now()
-	e := s.records[t.ID]
-	switch {
-	case e == nil:
+	return s.do(ctx, func(now time.Time) error {
+		e := s.records[t.ID]
+		switch {
+		case e == nil:
+			return nil
+		case t.Fence == 0 && e.Owner != t.Owner && (e.at(now).State() == store.Free || e.isIdle(now)):
+			return nil // it has not won, and no claim comes late
+		case e.Owner != t.Owner || t.Fence != 0 && t.Fence != e.Fence:
+			return store.ErrStale
+		case e.Stored == store.Free: // again
+			return nil
+		case e.Stored != store.Running:
+			return store.ErrStale
+		case t.Fence == 0 && e.Recovery == store.Resume && e.Fence > 1:
+			e.LeaseUntil = now
+			e.Attempts = max(e.Attempts-1, 1) // a released attempt does not count; the first one does, however often
+		default:
+			e.free(now)
+		}
 		return nil
-	case t.Fence == 0 && e.Owner != t.Owner && (e.state(now) == store.Free || e.isIdle(now)):
-		return nil // it has not won, and no claim comes late
-	case e.Owner != t.Owner || t.Fence != 0 && t.Fence != e.Fence:
-		return store.ErrStale
-	case e.Stored == store.Free: // again
-		return nil
-	case e.Stored != store.Running:
-		return store.ErrStale
-	case t.Fence == 0 && e.Recovery == store.Resume && e.Fence > 1:
-		e.LeaseUntil = now
-		e.Attempts = max(e.Attempts-1, 1) // a released attempt does not count, and the first one does however often it is released
-	default:
-		s.free(e, now)
-	}
-	return nil
+	})
 }
 
 // write runs a write of the attempt with ticket t on its row. The error is store.ErrStale if the row is gone.
 func (s *Store) write(ctx context.Context, t store.Ticket, do func(*entry, time.Time) error) error {
-	if err := alive(ctx); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.records[t.ID]
-	if e == nil || e.Ticket != t {
-		return store.ErrStale
-	}
-	return do(e, s.now())
+	return s.do(ctx, func(now time.Time) error {
+		e := s.records[t.ID]
+		if e == nil || e.Ticket != t {
+			return store.ErrStale
+		}
+		return do(e, now)
+	})
 }

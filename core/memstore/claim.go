@@ -9,18 +9,12 @@ import (
 
 // Claim implements [store.Store]. The error is store.ErrFull if the key is new and the store has no room for it.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	if err := alive(ctx); err != nil {
-		return store.Claimed{}, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.claim(&c, (*Store).insert)
+	return get(ctx, s, func(now time.Time) (store.Claimed, error) { return s.claim(&c, s.records, now) })
 }
 
-// claim runs a claim; begin stores the row of a first attempt. The error is store.ErrFull if the store would grow beyond its
-// limit.
-func (s *Store) claim(c *store.Claim, begin func(*Store, *entry)) (store.Claimed, error) {
-	now := s.now()
+// claim runs a claim. The row of a first attempt goes into began. The error is store.ErrFull if the store would grow beyond
+// its limit.
+func (s *Store) claim(c *store.Claim, began map[store.ID]*entry, now time.Time) (store.Claimed, error) {
 	e := s.records[c.ID]
 	switch {
 	case s.running[c.ID] != nil:
@@ -29,21 +23,20 @@ func (s *Store) claim(c *store.Claim, begin func(*Store, *entry)) (store.Claimed
 		return store.Claimed{}, store.ErrClock
 	case e != nil && e.Stored != store.Free && !c.Window.Has(now): // nothing has expired
 		return store.Claimed{Record: e.read(now)}, nil
-	case (e == nil || e.state(now) == store.Free) && !s.allows(c, e, now):
+	case (e == nil || e.at(now).State() == store.Free) && !s.allows(c, e, now):
 		return store.Claimed{KeyRefused: true, Record: store.Record{Now: now}}, nil
 	case e == nil:
-		if s.count >= s.max && !s.makeRoom(c.Window) {
+		if s.count >= s.max && !s.makeRoom(c.Window, now) {
 			return store.Claimed{}, store.ErrFull
 		}
 		s.count++
 		e = newEntry(c, 0, now)
-		begin(s, e)
-	case e.state(now) == store.Free:
-		timed := e.Timed
-		references := e.references
-		e = newEntry(c, e.Fence, now)
-		e.Timed, e.references = e.Timed || timed, references
-		begin(s, e)
+		began[e.ID] = e
+	case e.at(now).State() == store.Free:
+		free := e
+		e = newEntry(c, free.Fence, now)
+		e.Timed, e.references = e.Timed || free.Timed, free.references
+		began[e.ID] = e
 	case e.canTakeOver(c, now) && e.held:
 		return store.Claimed{Busy: true}, nil
 	case e.canTakeOver(c, now):
@@ -53,18 +46,6 @@ func (s *Store) claim(c *store.Claim, begin func(*Store, *entry)) (store.Claimed
 		return store.Claimed{Record: e.read(now)}, nil
 	}
 	return store.Claimed{Won: true, Record: e.read(now)}, nil
-}
-
-// hideUntilSeal keeps the row of a first attempt out of sight until its first seal.
-func (s *Store) hideUntilSeal(e *entry) { s.running[e.ID] = e }
-
-// insert stores a row in the place of a free one, or of none.
-func (s *Store) insert(e *entry) {
-	if free := s.records[e.ID]; free != nil {
-		s.unqueue(free)
-	}
-	s.records[e.ID] = e
-	s.opened(e)
 }
 
 // newEntry returns the row of a new command. Of an earlier command with the same key only the fence is kept, so that no
@@ -89,9 +70,37 @@ func (e *entry) lead(c *store.Claim, now time.Time) {
 	e.renew(c.Lease, now)
 }
 
+// renew lets the lease begin anew; 0: it yields. It ends with the deadline, and never earlier because the clock is behind.
+func (e *entry) renew(lease time.Duration, now time.Time) {
+	if until := now.Add(lease); lease == 0 || until.After(e.LeaseUntil) {
+		e.LeaseUntil = until
+	}
+	if e.LeaseUntil.After(e.Deadline) {
+		e.LeaseUntil = e.Deadline
+	}
+}
+
 // canTakeOver reports whether c may continue after the row's last attempt: that attempt has ended, both are Resume, and
 // both run the same command.
 func (e *entry) canTakeOver(c *store.Claim, now time.Time) bool {
 	return e.Stored == store.Running && !now.Before(e.NextAttempt(c.Pause)) &&
 		e.Recovery == store.Resume && c.Recovery == store.Resume && e.Hash == c.Hash
+}
+
+// makeRoom drops records that say nothing any more: those past their time, and failing that the longest freed key, which
+// costs nothing but the memory of its fence. False if all records are needed (T-4).
+func (s *Store) makeRoom(w store.Window, now time.Time) bool {
+	if w.Has(now) {
+		s.sweep(now, len(s.records))
+	}
+	var oldest *entry
+	for _, e := range s.records {
+		if e.Stored == store.Free && (oldest == nil || e.PurgeAt.Before(oldest.PurgeAt)) && s.running[e.ID] == nil {
+			oldest = e
+		}
+	}
+	if s.count >= s.max && oldest != nil {
+		s.drop(oldest)
+	}
+	return s.count < s.max
 }

@@ -3,22 +3,27 @@ package memstore
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/auth19/idem/core/store"
 )
 
-// entry is a row. The headers of its answer are kept apart: a map for each of a million records would weigh more than
-// all the rest of them.
+// entry is a row. The headers of its answer are kept apart: a map for each of a million records would weigh more than all
+// the rest of them.
 type entry struct {
 	store.Record
-	header []field
-	one    [1]field // what header begins in: most answers have a Content-Type and no more
-	steps  []store.StepRecord
-	held   bool // by an open segment behind the first seal
-
+	header     []field
+	one        [1]field // what header begins in: most answers have a Content-Type and no more
+	steps      []store.StepRecord
 	references []reference
-	index      int // in the queue of its stored state
+	held       bool // by an open segment behind the first seal
+}
+
+// reference is a reference of a record, in the order of the others.
+type reference struct {
+	store.Ref
+	at time.Time
 }
 
 // field is one line of a header.
@@ -37,15 +42,18 @@ func (e *entry) read(now time.Time) store.Record {
 	return r
 }
 
+// at is the row at now, for questions about its state.
+func (e *entry) at(now time.Time) *store.Record {
+	e.Now = now
+	return &e.Record
+}
+
+// isOpen reports that the row is stored as running or unknown.
+func (e *entry) isOpen() bool { return e.Stored == store.Running || e.Stored == store.Unknown }
+
 // isIdle reports that the row is a Resume operation that nobody runs.
 func (e *entry) isIdle(now time.Time) bool {
 	return e.Stored == store.Running && e.Recovery == store.Resume && !now.Before(e.LeaseUntil)
-}
-
-// state is the state of the row at now.
-func (e *entry) state(now time.Time) store.State {
-	e.Now = now
-	return e.State()
 }
 
 // answer keeps a copy of a: the buffer it was captured in may be larger than needed, or be written to again.
@@ -59,31 +67,15 @@ func (e *entry) answer(a store.Answer) {
 	}
 }
 
-// become moves the row to another stored state. For a queued state the time it is due must be set before.
-func (s *Store) become(e *entry, to store.State) {
-	e.Stored = to
-	if queued(to) {
-		s.queues[to].add(e)
-	}
-}
-
-// unqueue is called before the state of a row, or the time it is due, changes.
-func (s *Store) unqueue(e *entry) {
-	if queued(e.Stored) {
-		s.queues[e.Stored].remove(e)
-	}
-}
-
-// complete records an answer in a row that is running or unknown.
-func (s *Store) complete(e *entry, c store.Completion, now time.Time) {
+// complete records an answer in an open row.
+func (e *entry) complete(c store.Completion, now time.Time) {
 	e.answer(c.Answer)
 	if now.Before(e.CreatedAt) { // the clock has gone back: what is recorded is not forgotten earlier for it
 		now = e.CreatedAt
 	}
 	e.ExpiresAt = now.Add(c.Retention)
 	e.PurgeAt = e.ExpiresAt.Add(c.Tombstone)
-	s.become(e, store.Completed)
-	s.closed(e)
+	e.Stored = store.Completed
 }
 
 // fenceKept is how long the row of a freed key stays, so that the fence of its next attempt is a higher one: a
@@ -91,9 +83,29 @@ func (s *Store) complete(e *entry, c store.Completion, now time.Time) {
 // as long as the shortest retention.
 const fenceKept = 24 * time.Hour
 
-// free frees the key of a row that is running or unknown.
-func (s *Store) free(e *entry, now time.Time) {
-	e.PurgeAt = now.Add(fenceKept)
-	s.become(e, store.Free)
-	s.closed(e)
+// free frees the key of an open row.
+func (e *entry) free(now time.Time) { e.PurgeAt, e.Stored = now.Add(fenceKept), store.Free }
+
+// ended keeps how the row's attempt has ended.
+func (e *entry) ended(ends []byte) {
+	if ends != nil {
+		e.Ends = bytes.Clone(ends)
+	}
+}
+
+// step returns a step of the row; nil: there is none of that name.
+func (e *entry) step(name string) *store.StepRecord {
+	i := slices.IndexFunc(e.steps, func(s store.StepRecord) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &e.steps[i]
+}
+
+// start returns a step of the row. It starts the step if no attempt has.
+func (e *entry) start(step store.StepRecord, now time.Time) *store.StepRecord {
+	if e.step(step.Name) == nil {
+		e.steps = append(e.steps, store.StepRecord{Name: step.Name, Kind: step.Kind, Fence: e.Fence, StartedAt: now})
+	}
+	return e.step(step.Name)
 }

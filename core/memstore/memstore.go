@@ -14,25 +14,30 @@ import (
 const DefaultMaxRecords = 1_000_000
 
 // Store is an in-memory [store.Store]. Make one with [New]; its methods may be called from several goroutines at once.
-// One lock guards all of it.
+// One lock guards all of it. Lists, counts and sweeps look at every record.
 type Store struct {
 	now func() time.Time
 	max int
 
 	mu       sync.Mutex
 	records  map[store.ID]*entry
-	running  map[store.ID]*entry   // of first attempts that have sealed nothing yet
-	count    int                   // of both: a key has one place
-	queues   [store.Free + 1]queue // by the stored state: what a sweep will find, soonest first
+	running  map[store.ID]*entry // first attempts that have sealed nothing yet
+	count    int                 // of both: a key has one place
 	history  map[store.ID][]Settled
 	notes    map[store.ID][]store.Note
-	open     map[*entry]struct{} // rows that are stored as running or unknown
-	scopings map[string]string   // the fingerprints that are kept, by namespace
-	commands commandLog
-	keyTimes keyTimes
+	commands []arrival         // in the order they came
+	scopings map[string]string // the fingerprints that are kept, by namespace
+	floors   map[string]time.Time
+	ages     map[string]store.AgeLimit
 }
 
-var _ store.Proposals = (*Store)(nil)
+var (
+	_ store.Attempts   = (*Store)(nil)
+	_ store.Operations = (*Store)(nil)
+	_ store.Proposals  = (*Store)(nil)
+	_ store.Settings   = (*Store)(nil)
+	_ store.CommandLog = (*Store)(nil)
+)
 
 // Option changes a default of [New].
 type Option func(*Store)
@@ -61,9 +66,8 @@ func WithClock(now func() time.Time) Option {
 func New(opts ...Option) *Store {
 	s := &Store{
 		now: time.Now, max: DefaultMaxRecords, records: map[store.ID]*entry{}, running: map[store.ID]*entry{},
-		history: map[store.ID][]Settled{}, notes: map[store.ID][]store.Note{}, open: map[*entry]struct{}{},
-		scopings: map[string]string{}, commands: newCommandLog(),
-		keyTimes: keyTimes{floors: map[string]time.Time{}, ages: map[string]store.AgeLimit{}},
+		history: map[store.ID][]Settled{}, notes: map[store.ID][]store.Note{}, scopings: map[string]string{},
+		floors: map[string]time.Time{}, ages: map[string]store.AgeLimit{},
 	}
 	for _, opt := range opts {
 		opt(s)
@@ -80,4 +84,23 @@ func alive(ctx context.Context) error {
 		return fmt.Errorf("idem: memstore: %w", err)
 	}
 	return nil
+}
+
+// do runs a call under the lock, by the store's clock.
+func (s *Store) do(ctx context.Context, call func(now time.Time) error) error {
+	if err := alive(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return call(s.now())
+}
+
+// get is do for a call with a result.
+func get[T any](ctx context.Context, s *Store, call func(now time.Time) (T, error)) (result T, err error) {
+	err = s.do(ctx, func(now time.Time) error {
+		result, err = call(now)
+		return err
+	})
+	return result, err
 }

@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/auth19/idem/core/store"
 )
@@ -10,8 +11,8 @@ import (
 // Annotate implements [store.Operations].
 func (s *Store) Annotate(ctx context.Context, n store.Note) error {
 	n.Kind, n.Fence, n.Decision = store.PlainNote, 0, nil
-	return s.noted(ctx, n, func(e *entry) error {
-		if e.Stored != store.Running && e.Stored != store.Unknown {
+	return s.noted(ctx, n, func(e *entry, _ time.Time) error {
+		if !e.isOpen() {
 			return store.ErrNotSettleable
 		}
 		return nil
@@ -21,8 +22,8 @@ func (s *Store) Annotate(ctx context.Context, n store.Note) error {
 // Propose implements [store.Proposals].
 func (s *Store) Propose(ctx context.Context, n store.Note, w store.Window) error {
 	n.Kind = store.OpenProposal
-	return s.noted(ctx, n, func(e *entry) error {
-		err := settleable(e.read(s.now()), n.Fence, w)
+	return s.noted(ctx, n, func(e *entry, now time.Time) error {
+		err := settleable(e.read(now), n.Fence, w)
 		same := func(o store.Note) bool { return o.Kind == n.Kind && o.Fence == n.Fence }
 		if err == nil && slices.ContainsFunc(s.notes[n.ID], same) {
 			err = store.ErrStale
@@ -34,9 +35,9 @@ func (s *Store) Propose(ctx context.Context, n store.Note, w store.Window) error
 // Withdraw implements [store.Proposals].
 func (s *Store) Withdraw(ctx context.Context, token [16]byte, n store.Note) error {
 	n.Kind = store.WithdrawalNote
-	return s.noted(ctx, n, func(e *entry) error {
+	return s.noted(ctx, n, func(e *entry, _ time.Time) error {
 		p := s.proposal(n.ID, token, n.Fence)
-		if p == nil || e.Fence != n.Fence || e.Stored != store.Running && e.Stored != store.Unknown {
+		if p == nil || e.Fence != n.Fence || !e.isOpen() {
 			return store.ErrStale
 		}
 		p.Kind = store.Withdrawn
@@ -45,25 +46,22 @@ func (s *Store) Withdraw(ctx context.Context, token [16]byte, n store.Note) erro
 }
 
 // noted adds a note, unless it is there or may not be added.
-func (s *Store) noted(ctx context.Context, n store.Note, may func(e *entry) error) error {
-	if err := alive(ctx); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.records[n.ID]
-	switch {
-	case slices.ContainsFunc(s.notes[n.ID], func(o store.Note) bool { return o.Token == n.Token }):
+func (s *Store) noted(ctx context.Context, n store.Note, may func(e *entry, now time.Time) error) error {
+	return s.do(ctx, func(now time.Time) error {
+		e := s.records[n.ID]
+		switch {
+		case slices.ContainsFunc(s.notes[n.ID], func(o store.Note) bool { return o.Token == n.Token }):
+			return nil
+		case e == nil:
+			return store.ErrNotFound
+		}
+		if err := may(e, now); err != nil {
+			return err
+		}
+		n.At, n.Decision = now, slices.Clone(n.Decision)
+		s.notes[n.ID] = append(s.notes[n.ID], n)
 		return nil
-	case e == nil:
-		return store.ErrNotFound
-	}
-	if err := may(e); err != nil {
-		return err
-	}
-	n.At, n.Decision = s.now(), slices.Clone(n.Decision)
-	s.notes[n.ID] = append(s.notes[n.ID], n)
-	return nil
+	})
 }
 
 // proposal is an open proposal about a fence; nil: there is none with this token.
@@ -79,18 +77,15 @@ func (s *Store) proposal(id store.ID, token [16]byte, fence int64) *store.Note {
 
 // Notes implements [store.Operations].
 func (s *Store) Notes(ctx context.Context, ids []store.ID) (map[store.ID][]store.Note, error) {
-	if err := alive(ctx); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	notes := map[store.ID][]store.Note{}
-	for _, id := range ids {
-		if of := s.notes[id]; len(of) > 0 {
-			notes[id] = slices.Clone(of)
+	return get(ctx, s, func(time.Time) (map[store.ID][]store.Note, error) {
+		notes := map[store.ID][]store.Note{}
+		for _, id := range ids {
+			if of := s.notes[id]; len(of) > 0 {
+				notes[id] = slices.Clone(of)
+			}
 		}
-	}
-	return notes, nil
+		return notes, nil
+	})
 }
 
 // blankNotes leaves of an operation's notes who and when. It reports whether there was a text.

@@ -11,19 +11,12 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-var _ store.Attempts = (*Store)(nil)
-
 // Rows implements [store.Attempts]: what a handler writes is elsewhere.
 func (s *Store) Rows() bool { return false }
 
 // Begin implements [store.Attempts].
 func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.Claimed, error) {
-	if err := alive(ctx); err != nil {
-		return nil, store.Claimed{}, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	claimed, err := s.claim(&c, (*Store).hideUntilSeal)
+	claimed, err := get(ctx, s, func(now time.Time) (store.Claimed, error) { return s.claim(&c, s.running, now) })
 	if err != nil || !claimed.Won {
 		return nil, claimed, err
 	}
@@ -33,12 +26,31 @@ func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.
 
 // InFlight implements [store.Attempts].
 func (s *Store) InFlight(ctx context.Context, id store.ID) (bool, error) {
-	if err := alive(ctx); err != nil {
-		return false, err
+	return get(ctx, s, func(time.Time) (bool, error) { return s.running[id] != nil, nil })
+}
+
+// Steps implements [store.Attempts].
+func (s *Store) Steps(ctx context.Context, id store.ID) (steps []store.StepRecord, err error) {
+	err = s.do(ctx, func(now time.Time) error {
+		if e := s.records[id]; e != nil {
+			steps = e.readSteps(now)
+		}
+		return nil
+	})
+	return steps, err
+}
+
+// readSteps returns the steps of the row, in the order they were started.
+func (e *entry) readSteps(now time.Time) []store.StepRecord {
+	steps := slices.Clone(e.steps)
+	for i := range steps {
+		s := &steps[i]
+		s.Result, s.Derived, s.Now = bytes.Clone(s.Result), slices.Clone(s.Derived), now
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.running[id] != nil, nil
+	slices.SortFunc(steps, func(a, b store.StepRecord) int {
+		return cmp.Or(a.StartedAt.Compare(b.StartedAt), cmp.Compare(a.Name, b.Name))
+	})
+	return steps
 }
 
 // attempt is one of Resume. The store has no transactions: what a step does cannot be undone. An open segment only
@@ -87,7 +99,7 @@ func (t *attempt) enter(ctx context.Context) error {
 		}
 	}
 	err := t.store.write(ctx, t.ticket, func(e *entry, _ time.Time) error {
-		if e.Stored != store.Running && e.Stored != store.Unknown {
+		if !e.isOpen() {
 			return store.ErrStale
 		}
 		e.held = true
@@ -105,7 +117,7 @@ func (t *attempt) Seal(ctx context.Context, s store.Seal) (now time.Time, err er
 	undone := !t.open && slices.ContainsFunc(s.Steps, isDatabase)
 	defer t.leave()
 	if err = alive(ctx); err == nil && t.first {
-		err = t.begin(s.Window)
+		err = t.begin(ctx, s.Window)
 	}
 	if err != nil {
 		return now, err
@@ -117,38 +129,37 @@ func (t *attempt) Seal(ctx context.Context, s store.Seal) (now time.Time, err er
 	return now, err
 }
 
-// begin stores the row that was aside. Its times begin now.
-func (t *attempt) begin(w store.Window) error {
+// begin makes the row of a first attempt a record. Its times begin now.
+func (t *attempt) begin(ctx context.Context, w store.Window) error {
 	s := t.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now, e := s.now(), s.running[t.ticket.ID]
-	switch {
-	case e == nil || e.Ticket != t.ticket:
-		return store.ErrStale // rolled back before
-	case !w.Has(now):
-		return store.ErrClock
-	}
-	delete(s.running, e.ID)
-	e.CreatedAt, e.Deadline = now, now.Add(t.claim.Deadline)
-	e.renew(t.claim.Lease, now)
-	s.insert(e)
-	t.first = false
-	return nil
+	return s.do(ctx, func(now time.Time) error {
+		e := s.running[t.ticket.ID]
+		switch {
+		case e == nil || e.Ticket != t.ticket:
+			return store.ErrStale // rolled back before
+		case !w.Has(now):
+			return store.ErrClock
+		}
+		e.CreatedAt, e.Deadline = now, now.Add(t.claim.Deadline)
+		e.renew(t.claim.Lease, now)
+		delete(s.running, e.ID)
+		s.records[e.ID] = e
+		t.first = false
+		return nil
+	})
 }
 
 // write writes a seal into the row. undone: the segment of its database steps was rolled back.
 func (t *attempt) write(e *entry, s store.Seal, undone bool, now time.Time) error {
-	again := s.Answer != nil && (e.Stored == store.Completed || e.Stored == store.Expired) // the first answer stands
 	switch {
-	case again:
+	case s.Answer != nil && e.isAnswered(): // the first answer stands
 		return nil
-	case s.Start != nil && e.hasFinished(s.Start.Name), e.hasOther(s):
+	case e.hasOther(s):
 		return store.ErrStale
 	case undone:
 		return store.ErrRetryable
 	case s.Answer != nil:
-		if err := t.store.record(e, *s.Answer, now); err != nil {
+		if err := e.record(*s.Answer, now); err != nil {
 			return err
 		}
 	case e.Stored == store.Unknown && s.Alone && s.Start == nil: // results of calls
@@ -171,32 +182,17 @@ func (t *attempt) write(e *entry, s store.Seal, undone bool, now time.Time) erro
 	return nil
 }
 
-// start returns a step of the row. It starts the step if no attempt has.
-func (e *entry) start(step store.StepRecord, now time.Time) *store.StepRecord {
-	at := e.step(step.Name)
-	if at < 0 {
-		at = len(e.steps)
-		e.steps = append(e.steps, store.StepRecord{Name: step.Name, Kind: step.Kind, Fence: e.Fence, StartedAt: now})
-	}
-	return &e.steps[at]
-}
-
-// hasFinished reports whether a step has finished.
-func (e *entry) hasFinished(name string) bool {
-	at := e.step(name)
-	return at >= 0 && e.steps[at].Finished
-}
-
-// hasOther reports whether another attempt has started or finished a step that the seal takes for a new one, or for a third
-// one's.
+// hasOther reports whether the call to be started has finished, or another attempt has started or finished a step that the
+// seal takes for a new one, or for a third one's.
 func (e *entry) hasOther(s store.Seal) bool {
 	steps := s.Steps
 	if s.Start != nil {
 		steps = append(slices.Clip(steps), *s.Start)
 	}
 	return slices.ContainsFunc(steps, func(step store.StepRecord) bool {
-		at := e.step(step.Name)
-		return at >= 0 && e.steps[at].Fence != cmp.Or(step.Fence, e.Fence)
+		there := e.step(step.Name)
+		return there != nil &&
+			(there.Fence != cmp.Or(step.Fence, e.Fence) || s.Start != nil && step.Name == s.Start.Name && there.Finished)
 	})
 }
 
