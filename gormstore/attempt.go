@@ -46,6 +46,9 @@ var _ store.Attempt = (*attempt)(nil)
 
 // Begin implements [store.Attempts].
 func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.Claimed, error) {
+	if s.running.has(c.ID) {
+		return nil, store.Claimed{Busy: true}, nil
+	}
 	sent := time.Now()
 	for try := range txn.MaxTries {
 		a, claimed, err := s.begin(ctx, c)
@@ -54,6 +57,7 @@ func (s *Store) Begin(ctx context.Context, c store.Claim) (store.Attempt, store.
 			return nil, store.Claimed{}, err
 		case a != nil:
 			a.answer.deadline = sent.Add(c.Deadline)
+			s.running.add(c.ID, c.Owner)
 			return a, claimed, nil
 		case ours(claimed.Record, c): // the statement of the takeover was sent again
 			claimed.Won = true

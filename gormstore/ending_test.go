@@ -670,12 +670,12 @@ func TestEndedSegmentKeepsResults(t *testing.T) {
 // CONTRACT X-8
 func TestEndedAttemptWaitsForTheOneThatHasItsKey(t *testing.T) {
 	t.Parallel()
-	db := wrapped.fresh("", false)(t)(t) // over pgx the unknown record is written at once
-	st := newStore(t, db)
+	open := wrapped.fresh("", false)(t) // over pgx the unknown record is written at once
+	st, elsewhere := newStore(t, open(t)), newStore(t, open(t))
 	c := command(core.Rollback)
 	first, ctx := begin(t, st, c)
 	require.NoError(t, smuggle(gormstore.Tx(ctx), "ROLLBACK"))
-	second, _ := begin(t, st, again(c))
+	second, _ := begin(t, elsewhere, again(c)) // here it is still running
 	ended := later(func() error { return first.Rollback() })
 	select {
 	case err := <-ended:

@@ -60,7 +60,9 @@ func TestReadBackKeepsOutALateMessage(t *testing.T) {
 			require.Empty(t, listed)
 
 			c.Owner = store.Owner{3}
-			next, claimed, err := st.Begin(t.Context(), c)
+			elsewhere, err := New(st.db.Gorm) // here the attempt is still running
+			require.NoError(t, err)
+			next, claimed, err := elsewhere.Begin(t.Context(), c)
 			require.NoError(t, err)
 			require.Greater(t, claimed.Record.Fence, a.fence)
 			require.NoError(t, next.Rollback())

@@ -29,23 +29,29 @@ import (
 )
 
 // A repeat is soon told that the attempt is running, even if no slot is free: else it would wait for the very attempt that
-// it repeats.
+// it repeats. On PostgreSQL the attempt is another process's: this one has to look.
 //
 // CONTRACT M-2, M-6
 func TestRepeatDoesNotWaitInACrowd(t *testing.T) {
 	t.Parallel()
 	for _, d := range everyWay {
 		t.Run(d.name, func(t *testing.T) {
-			db := d.fresh(t)(t)
+			open := d.fresh(t)
+			db := open(t)
 			try(db.DB()).ok(t).SetMaxOpenConns(3) // two slots on PostgreSQL; SQLite has one writer anyway
 			st := newStore(t, db)
-			first, other := command(core.Rollback), command(core.Rollback)
-			tx, _ := begin(t, st, first)
-			running := []store.Attempt{tx}
+			elsewhere := st
+			var running []store.Attempt
 			if d.shared {
-				tx, _ := begin(t, st, command(core.Rollback))
-				running = append(running, tx)
+				elsewhere = newStore(t, open(t))
+				for range 2 {
+					tx, _ := begin(t, st, command(core.Rollback))
+					running = append(running, tx)
+				}
 			}
+			first, other := command(core.Rollback), command(core.Rollback)
+			tx, _ := begin(t, elsewhere, first)
+			running = append(running, tx)
 			waiting, giveUp := context.WithCancel(t.Context())
 			another := later(func() error {
 				_, _, err := st.Begin(waiting, other)
@@ -268,4 +274,29 @@ func TestNameThatDoesNotResolve(t *testing.T) {
 	err := st.End(within(t, 2*time.Second), store.Ticket{ID: store.ID{1}}, store.Ending{State: store.Free})
 	require.ErrorContains(t, err, "no such host")
 	require.EqualValues(t, 1, asked.Load())
+}
+
+// A repeat that comes to the attempt's process needs no connection to be told that it is running, however many repeats
+// come: here there is none left. The key is free once the attempt is over.
+//
+// CONTRACT M-2
+func TestRepeatInFlightNeedsNoConnection(t *testing.T) {
+	t.Parallel()
+	for _, d := range everyWay {
+		t.Run(d.name, func(t *testing.T) {
+			db := d.fresh(t)(t)
+			pool := try(db.DB()).ok(t)
+			st := newStore(t, db)
+			first := command(core.Rollback)
+			tx, _ := begin(t, st, first)
+			pool.SetMaxOpenConns(pool.Stats().InUse)
+			_, claimed, err := st.Begin(within(t, 30*time.Second), again(first))
+			require.NoError(t, err)
+			require.True(t, claimed.Busy)
+
+			pool.SetMaxOpenConns(0)
+			require.NoError(t, tx.Rollback())
+			begin(t, st, again(first))
+		})
+	}
 }

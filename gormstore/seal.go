@@ -45,6 +45,7 @@ func (e *segment) Lock() int64 { return txn.LockKey(e.claim.ID) }
 // Leave implements [txn.Entry]. Behind the first seal the record keeps others out.
 func (e *segment) Leave() {
 	if e.isFirst() {
+		e.store.running.remove(e.claim.ID, e.claim.Owner)
 		e.store.db.Process.Unreserve(e.claim.ID, e.claim.Owner)
 	}
 }

@@ -155,7 +155,7 @@ func TestStatementsOfRefusals(t *testing.T) {
 		refuse(old, store.Expired)
 
 		running := command(store.Rollback)
-		begin(t, st, running)
+		begin(t, newStore(t, openPostgres(t, url, 4)), running)
 		for range 2 {
 			read()
 			require.True(t, repeated(t, st, running).Busy)

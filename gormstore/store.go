@@ -19,6 +19,7 @@ type Store struct {
 	db     *txn.Database
 	sealer *sealer
 
+	running   running
 	recent    recentKeys   // PostgreSQL only
 	answers   txn.Repeated // those of Park and Resume
 	validated txn.Validated
