@@ -40,49 +40,41 @@ func (u *contextsInUse) release(key any) {
 	delete(u.keys, key)
 }
 
-// reservation is one request at an interceptor: its route, which is looked up once, and the values of the framework that
-// are this request's alone.
-type reservation struct {
-	visit
-	in   *contextsInUse // nil: nothing is reserved
-	keys [2]any
-}
-
-// reserveContext marks the framework's context as used by this request, if the request needs a key. Call it first, and
-// release when the attempt has ended. key is a pointer: the framework's context, or another value that the framework reuses
-// with it; nil if it reuses nothing.
+// reserve marks the framework's context as used by this request, if the request needs a key. Call it first, and release
+// when the attempt has ended. key is a pointer: the framework's context, or another value that the framework reuses with it;
+// nil if it reuses nothing.
 //
 // If another request has the same context, that request was abandoned while its handler is still running, and the
 // handler would write into this request's answer: 500 misconfigured, and nothing runs. It cannot see a handler of
 // an unguarded route, nor one that was abandoned by middleware behind the guards.
-func (m *Module) reserveContext(r *http.Request, pattern string, key any) (reservation, *Reply) {
-	v := reservation{visit: m.visit(r, pattern)}
-	if key == nil || !v.guarded || v.shadow || v.inside {
-		return v, nil // inside an attempt this is a second guard, and the guard refuses it
+func (q *request) reserve(r *http.Request, key any) *Reply {
+	m := q.m
+	if key == nil || !q.guarded || q.shadow || q.inside {
+		return nil // inside an attempt this is a second guard, and the guard refuses it
 	}
 	if m.inUse.take(key) {
-		v.in, v.keys[0] = &m.inUse, key
-		return v, nil
+		q.reserved[0] = key
+		return nil
 	}
-	m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: pattern, Code: CodeMisconfigured,
+	m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: q.pattern, Code: CodeMisconfigured,
 		Err: errAbandoned})
-	return reservation{}, m.refuse(r, NewProblem(CodeMisconfigured, "a handler that was abandoned is still at work on this "+
-		"request's context, and nothing was run; mount no middleware that runs the chain in another goroutine and abandons "+
-		"it, but use the server's timeouts and Policy.Deadline"))
+	return m.refuse(r, NewProblem(CodeMisconfigured, "a handler that was abandoned is still at work on this request's "+
+		"context, and nothing was run; mount no middleware that runs the chain in another goroutine and abandons it, but use "+
+		"the server's timeouts and Policy.Deadline"))
 }
 
-// also reserves a second value: one that the adapter puts into the context, and that the framework reuses.
-func (v *reservation) also(key any) {
-	if v.in != nil && v.in.take(key) {
-		v.keys[1] = key
+// alsoReserve reserves a second value: one that the adapter puts into the context, and that the framework reuses.
+func (q *request) alsoReserve(key any) {
+	if q.reserved[0] != nil && q.m.inUse.take(key) {
+		q.reserved[1] = key
 	}
 }
 
-// release ends the reservation.
-func (v *reservation) release() {
-	for _, key := range v.keys {
+// release gives back what is reserved.
+func (q *request) release() {
+	for _, key := range q.reserved {
 		if key != nil {
-			v.in.release(key)
+			q.m.inUse.release(key)
 		}
 	}
 }
@@ -128,13 +120,13 @@ func (a *Attempt) abandon(r *http.Request) {
 		}
 		a.capture.streaming = false
 	}
-	a.capture.outer = nobody{}
+	a.capture.outer = discard{}
 	a.end(true)
 }
 
-// nobody is a writer that drops everything. It takes the place of one that belongs to another request now.
-type nobody struct{}
+// discard is a writer that drops everything. It takes the place of one that belongs to another request now.
+type discard struct{}
 
-func (nobody) Header() http.Header         { return http.Header{} }
-func (nobody) WriteHeader(int)             {}
-func (nobody) Write(p []byte) (int, error) { return len(p), nil }
+func (discard) Header() http.Header         { return http.Header{} }
+func (discard) WriteHeader(int)             {}
+func (discard) Write(p []byte) (int, error) { return len(p), nil }

@@ -16,12 +16,12 @@ import (
 // Attempt is one execution of a handler. An adapter runs the handler with Request and into Capture, and ends it with
 // exactly one of Finish and Panicked, in the request's goroutine.
 type Attempt struct {
-	m         *Module
-	route     *route
-	admission *admission
-	request   *http.Request
-	ticket    store.Ticket
-	capture   Capture
+	m       *Module
+	route   *route
+	req     *request // what the guards have found out
+	request *http.Request
+	ticket  store.Ticket
+	capture Capture
 
 	ctx    lazyContext     // the handler's
 	inside attemptctx.View // what ctx says of the attempt
@@ -64,9 +64,9 @@ var errDeadline = fmt.Errorf("idem: the attempt's deadline has passed: %w", cont
 
 // newAttempt makes the handler's context. It has the request's values, but not the client's cancellation. It ends at the
 // attempt's deadline, or at the request's own deadline if that is earlier.
-func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, tx store.Attempt, claimedAt time.Time) *Attempt {
+func (m *Module) newAttempt(r *http.Request, q *request, rec *Record, tx store.Attempt, claimedAt time.Time) *Attempt {
 	t := rec.Ticket
-	a := &Attempt{m: m, route: adm.route, admission: adm, ticket: t, tx: tx,
+	a := &Attempt{m: m, route: q.route, req: q, ticket: t, tx: tx,
 		attempts: rec.Attempts, timed: rec.Timed, begun: time.Now(), ends: rec.Ends, now: rec.Now}
 	if a.route.Recovery == Resume {
 		a.steps = &steps{segments: tx, progress: progress{committed: rec.Attempts > 1}}
@@ -75,8 +75,8 @@ func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, tx sto
 		}
 		a.outOfTime = a.route.outOfTime(rec)
 	}
-	a.inside.Context = adm.values
-	a.inside.Core, a.inside.Operation, a.inside.Calls.Command = a, t.ID, attemptctx.Command(adm.hash)
+	a.inside.Context = q.values
+	a.inside.Core, a.inside.Operation, a.inside.Calls.Command = a, t.ID, attemptctx.Command(q.hash)
 	// An earlier attempt may have called and not committed, which leaves no trace. So every call counts as possibly made
 	// before.
 	a.inside.Calls.Origin, a.inside.Calls.Again, a.inside.Calls.Life = t.ID, t.Fence > 1 || tx != nil, &a.ctx
@@ -100,7 +100,7 @@ func (m *Module) newAttempt(r *http.Request, adm *admission, rec *Record, tx sto
 	} else {
 		a.request = r.WithContext(&a.ctx)
 	}
-	claimed := adm.timed(EventClaimed)
+	claimed := q.timed(EventClaimed)
 	a.observe(Event{Kind: EventClaimed, Claim: claimed.Claim, Waiting: claimed.Waiting})
 	return a
 }
@@ -114,7 +114,7 @@ func (a *Attempt) Capture(w http.ResponseWriter) *Capture {
 	a.capture = Capture{
 		attempt: a, outer: w, header: w.Header().Clone(), limit: int(a.route.MaxAnswer), latest: sooner(served, a.ctx.deadline),
 		canStream: a.route.Recovery != Rollback, flushable: a.route.Streaming,
-		keyName: a.m.cfg.Header, key: a.admission.echo,
+		keyName: a.m.cfg.Header, key: a.req.echo,
 	}
 	c := &a.capture
 	c.attempt, c.foreign = a, misspelled(c.header)
@@ -147,7 +147,7 @@ func (a *Attempt) Finish() *Reply {
 	if a.capture.streaming {
 		return nil
 	}
-	reply.keyName, reply.key = a.m.cfg.Header, a.admission.echo
+	reply.keyName, reply.key = a.m.cfg.Header, a.req.echo
 	reply.within, reply.ends = a.route.Deadline, a.capture.ends
 	return reply
 }
@@ -161,7 +161,7 @@ func (a *Attempt) Panicked(h http.Header) {
 	if !unknown || a.capture.streaming {
 		return
 	}
-	h[a.m.cfg.Header] = a.admission.echo
+	h[a.m.cfg.Header] = a.req.echo
 	h[wire.HeaderResult] = resultUnknown
 	if a.steps != nil && reply.problem != CodeOutcomeUnknown && reply.problem != CodeStepsChanged {
 		h["Retry-After"] = []string{inSeconds(a.pauseAhead())}
@@ -169,7 +169,7 @@ func (a *Attempt) Panicked(h http.Header) {
 }
 
 func (a *Attempt) end(panicked bool) *Reply {
-	defer traceEnd(a.admission.values, a.m.tracer)
+	defer traceEnd(a.req.values, a.m.tracer)
 	defer a.ctx.cancel(context.Canceled)
 	defer func() {
 		if a.wakes {
@@ -178,11 +178,11 @@ func (a *Attempt) end(panicked bool) *Reply {
 	}()
 	// A goroutine that the handler has left behind may still have the capture. By then the framework may use the writer for
 	// another request, and the capture would send this answer there.
-	defer func() { a.capture.outer = nobody{} }()
+	defer func() { a.capture.outer = discard{} }()
 	a.worked, a.panicked = time.Since(a.begun), panicked
 	a.inside.Calls.End()
 	c := &a.capture
-	if p := a.broken(); p != nil && !panicked {
+	if p := a.incomplete(); p != nil && !panicked {
 		a.code, panicked = p.Code, true // it ends like one
 		c.replace(a.refuse(p))
 	}
@@ -255,9 +255,9 @@ func (a *Attempt) cutShort() error {
 	return nil
 }
 
-// broken returns the problem if the handler has written less than it announced, if a part of what it wrote was refused
-// or if it has replaced its request by one without the attempt. Otherwise it returns nil.
-func (a *Attempt) broken() (p *Problem) {
+// incomplete returns the problem if the handler has written less than it announced, if a part of what it wrote was
+// refused, or if it has replaced its request by one without the attempt. Otherwise it returns nil.
+func (a *Attempt) incomplete() (p *Problem) {
 	switch {
 	case a.capture.detached:
 		p = NewProblem(CodeMisconfigured, "the handler replaced its request by one whose context is not derived from the "+
@@ -281,7 +281,7 @@ func (a *Attempt) bypassed() *Reply {
 		"or redirect")
 	p.unknown = a.mayHaveChanged()
 	reply := a.refuse(p)
-	reply.keyName, reply.key, reply.within = a.m.cfg.Header, a.admission.echo, a.route.Deadline
+	reply.keyName, reply.key, reply.within = a.m.cfg.Header, a.req.echo, a.route.Deadline
 	return reply
 }
 
@@ -302,7 +302,7 @@ func (a *Attempt) observe(e Event) {
 	if a.m.cfg.Observer == nil {
 		return
 	}
-	e.Operation, e.Method, e.Route = a.ticket.ID, a.request.Method, a.admission.pattern
+	e.Operation, e.Method, e.Route = a.ticket.ID, a.request.Method, a.req.pattern
 	e.Recovery, e.Fence = a.route.Recovery, a.ticket.Fence
 	if e.Kind.EndsAttempt() {
 		e.Attempt = time.Since(a.begun)

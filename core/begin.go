@@ -16,104 +16,102 @@ import (
 // p is the principal that the request's context has when the interceptor runs. The reply is 401 without a principal
 // (O-2), and 500 if the request did not pass Admit, or passed it with another principal.
 func (m *Module) Begin(r *http.Request, pattern string, p Principal) (*Attempt, *Reply) {
-	v := m.visit(r, pattern)
-	return v.begin(r, p)
+	return m.newRequest(r, pattern).begin(r, p)
 }
 
-// begin claims for the request that admit has let through: in this visit, or before the interceptor was reached.
-func (v *visit) begin(r *http.Request, p Principal) (*Attempt, *Reply) {
-	adm := v.admission
-	if adm == nil {
+// begin claims for the request that the key guard has let through: for this one, or for the one that its context carries.
+func (q *request) begin(r *http.Request, p Principal) (*Attempt, *Reply) {
+	admitted := q
+	if !q.admitted {
 		var reply *Reply
-		if adm, reply = v.admitted(r, p); adm == nil {
+		if admitted, reply = q.fromGuard(r, p); admitted == nil {
 			return nil, reply
 		}
 	}
 	if r.Context().Err() != nil {
 		// The client is gone, and nothing has been claimed: the cheapest moment to stop.
-		return nil, v.refuse(r, v.m.withRetry(NewProblem(CodeStoreUnavailable,
+		return nil, q.refuse(r, q.m.withRetry(NewProblem(CodeStoreUnavailable,
 			"the request ended before its command was claimed")))
 	}
-	attempt, reply := v.m.claimTraced(r, adm)
-	if attempt != nil && adm == v.admission { // else the request that the guard has let through can read it
-		adm.giveBody(attempt.request)
+	attempt, reply := q.m.claimTraced(r, admitted)
+	if attempt != nil && q.admitted { // else the request that the guard has let through can read it
+		q.giveBody(attempt.request)
 	}
 	return attempt, reply
 }
 
-// admitted returns what a key guard before the interceptor has found out. Without it there is a reply, or the request
-// needs no claim.
-func (v *visit) admitted(r *http.Request, p Principal) (*admission, *Reply) {
-	m := v.m
-	adm, _ := r.Context().Value(admissionKey{}).(*admission)
+// fromGuard returns the request of a key guard that is mounted before the interceptor. Without it there is a reply, or the
+// request needs no claim.
+func (q *request) fromGuard(r *http.Request, p Principal) (*request, *Reply) {
+	m, admitted := q.m, requestFrom(r.Context())
 	switch {
-	case v.problem != nil:
-		return nil, v.refuse(r, v.problem)
-	case !v.guarded:
+	case q.problem != nil:
+		return nil, q.refuse(r, q.problem)
+	case !q.guarded:
 		return nil, nil
 	case !m.cfg.Scoping.admits(p):
-		return nil, m.refuse(r, m.unauthenticated(r, *v, p, "this route needs an authenticated caller"))
-	case adm != nil && adm.shadow, adm == nil && v.shadow:
-		m.watch(r, v.pattern, adm, p)
+		return nil, q.unauthenticated(r, p)
+	case admitted != nil && admitted.shadow, admitted == nil && q.shadow:
+		m.watch(r, q.pattern, admitted, p)
 		return nil, nil
-	case v.inside:
-		return nil, v.refuse(r, secondGuard())
-	case adm == nil || !adm.principal.same(p):
-		return nil, v.refuse(r, NewProblem(CodeMisconfigured, "the interceptor is mounted without the key guard before it"))
+	case q.inside:
+		return nil, q.refuse(r, secondGuard())
+	case admitted == nil || !admitted.principal.same(p):
+		return nil, q.refuse(r, NewProblem(CodeMisconfigured, "the interceptor is mounted without the key guard before it"))
 	}
-	return adm, nil
+	return admitted, nil
 }
 
 // claimTraced is claimOrAnswer within a trace, if there is a tracer. It ends with the attempt.
-func (m *Module) claimTraced(r *http.Request, adm *admission) (attempt *Attempt, reply *Reply) {
+func (m *Module) claimTraced(r *http.Request, q *request) (attempt *Attempt, reply *Reply) {
 	if m.tracer == nil {
-		return m.claimOrAnswer(r, adm)
+		return m.claimOrAnswer(r, q)
 	}
-	ctx := traceStart(r.Context(), m.tracer, adm.event(""))
+	ctx := traceStart(r.Context(), m.tracer, q.event(""))
 	defer func() {
 		if attempt == nil {
 			traceEnd(ctx, m.tracer)
 		}
 	}()
-	return m.claimOrAnswer(r.WithContext(ctx), adm)
+	return m.claimOrAnswer(r.WithContext(ctx), q)
 }
 
 // claimOrAnswer claims the record of an admitted request, or answers from it.
-func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Reply) {
+func (m *Module) claimOrAnswer(r *http.Request, q *request) (*Attempt, *Reply) {
 	claim := store.Claim{
-		ID: adm.id, Owner: m.newOwner(), Scope: m.cfg.Scoping.PrincipalScope(adm.principal),
-		Realm: m.cfg.Scoping.realm(m.service, adm.principal), Method: r.Method, Route: adm.pattern,
-		Recovery: adm.route.Recovery, Hash: adm.hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
-		Lean:        adm.route.Review == nil,
-		Traceparent: traceparent(r.Context(), m.tracer), Pause: adm.route.ResumePause,
+		ID: q.id, Owner: m.newOwner(), Scope: m.cfg.Scoping.PrincipalScope(q.principal),
+		Realm: m.cfg.Scoping.realm(m.service, q.principal), Method: r.Method, Route: q.pattern,
+		Recovery: q.route.Recovery, Hash: q.hash, Lease: q.route.Lease, Deadline: q.route.Deadline,
+		Lean:        q.route.Review == nil,
+		Traceparent: traceparent(r.Context(), m.tracer), Pause: q.route.ResumePause,
 	}
-	if problem := m.checkScoping(r, adm.pattern); problem != nil {
-		m.observe(r.Context(), adm.refused(problem.Code))
+	if problem := m.checkScoping(r, q.pattern); problem != nil {
+		m.observe(r.Context(), q.refused(problem.Code))
 		return nil, m.refuse(r, problem)
 	}
-	if problem := m.takeAge(r, adm); problem != nil {
-		return nil, m.refuseRepeat(r, adm, problem)
+	if problem := m.takeAge(r, q); problem != nil {
+		return nil, m.refuseRepeat(r, q, problem)
 	}
-	claim.Key = m.keyTime(adm)
+	claim.Key = m.keyTime(q)
 	if claim.Key.Valid != never { // else it is no new command: the claim answers from its record, or refuses it
-		if problem := m.passGates(r, adm); problem != nil {
-			return nil, m.refuseRepeat(r, adm, problem)
+		if problem := m.passGates(r, q); problem != nil {
+			return nil, m.refuseRepeat(r, q, problem)
 		}
 	}
-	adm.values = context.WithoutCancel(r.Context())
-	adm.claimant = store.ClientContext{Context: adm.values, Client: r.Context()}
-	wait := waiter{m: m, scope: claim.Scope, id: claim.ID, limit: adm.route.Wait}
+	q.values = context.WithoutCancel(r.Context())
+	q.claimant = store.ClientContext{Context: q.values, Client: r.Context()}
+	wait := waiter{m: m, scope: claim.Scope, id: claim.ID, limit: q.route.Wait}
 	defer wait.stop()
-	for call := &adm.call; ; call, claim.Key = new(lazyContext), m.keyTime(adm) {
+	for call := &q.call; ; call, claim.Key = new(lazyContext), m.keyTime(q) {
 		claimedAt := time.Now()
-		tx, claimed, err := m.claim(call.until(&adm.claimant, claimedAt.Add(m.cfg.ClaimTimeout)), &claim)
-		adm.claiming += time.Since(claimedAt)
+		tx, claimed, err := m.claim(call.until(&q.claimant, claimedAt.Add(m.cfg.ClaimTimeout)), &claim)
+		q.claiming += time.Since(claimedAt)
 		if err != nil {
-			m.claimFailed(r, adm, err)
-			return nil, m.refuseRepeat(r, adm, m.unavailable(err))
+			m.claimFailed(r, q, err)
+			return nil, m.refuseRepeat(r, q, m.unavailable(err))
 		}
 		if claimed.Won {
-			attempt := m.newAttempt(r, adm, &claimed.Record, tx, claimedAt)
+			attempt := m.newAttempt(r, q, &claimed.Record, tx, claimedAt)
 			if attempt.isOneTooMany() {
 				return nil, attempt.giveUp()
 			}
@@ -122,27 +120,27 @@ func (m *Module) claimOrAnswer(r *http.Request, adm *admission) (*Attempt, *Repl
 			}
 			return attempt, nil
 		}
-		if adm.isHashedBefore(&claimed) {
-			adm.hash, claim.Hash = claimed.Record.Hash, claimed.Record.Hash
+		if q.isHashedBefore(&claimed) {
+			q.hash, claim.Hash = claimed.Record.Hash, claimed.Record.Hash
 			continue
 		}
 		if claimed.Record.Ownerless() { // the id is made of the principal and the key, and so proves whose it is
-			m.adopt(r.Context(), adm, claim)
+			m.adopt(r.Context(), q, claim)
 		}
-		adm.found = claimed.Record.Traceparent
-		problem := m.repeatProblem(r.Context(), adm, &claimed)
+		q.found = claimed.Record.Traceparent
+		problem := m.repeatProblem(r.Context(), q, &claimed)
 		if problem == nil {
-			return nil, m.replay(r, adm, &claimed.Record)
+			return nil, m.replay(r, q, &claimed.Record)
 		}
-		if problem.Code != CodeInFlight || !wait.next(r.Context(), &adm.waiting) {
-			return nil, m.refuseRepeat(r, adm, problem)
+		if problem.Code != CodeInFlight || !wait.next(r.Context(), &q.waiting) {
+			return nil, m.refuseRepeat(r, q, problem)
 		}
 	}
 }
 
 // isHashedBefore reports whether the claim was lost to a half-done operation of the same command, which a release with other
 // rules has hashed. Only a claim by the record's rules continues it (H-4).
-func (a *admission) isHashedBefore(claimed *store.Claimed) bool {
+func (a *request) isHashedBefore(claimed *store.Claimed) bool {
 	rec := &claimed.Record
 	if claimed.Busy || rec.Recovery != Resume || rec.State() != store.Running || !rec.LeaseExpired() ||
 		rec.Hash.Version == a.hash.Version {
@@ -152,12 +150,12 @@ func (a *admission) isHashedBefore(claimed *store.Claimed) bool {
 	return same && err == nil
 }
 
-func (m *Module) claimFailed(r *http.Request, adm *admission, err error) {
+func (m *Module) claimFailed(r *http.Request, q *request, err error) {
 	if errors.Is(err, ErrClock) {
 		m.tellClock(r.Context(), err)
 		return
 	}
-	m.storeFailed(r.Context(), adm.event(EventFailed), err)
+	m.storeFailed(r.Context(), q.event(EventFailed), err)
 }
 
 // claim runs one claim, and ends ctx. Only ClaimTimeout ends ctx earlier. If the client goes away, the claim is not
@@ -226,12 +224,12 @@ const mostRetryAfter = 30 * time.Second
 
 // repeatProblem compares a repeat with the record that is there: command first, then state (contract M); of a free record
 // neither counts. It returns nil if the record's answer may be replayed.
-func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *store.Claimed) *Problem {
+func (m *Module) repeatProblem(ctx context.Context, q *request, claimed *store.Claimed) *Problem {
 	if claimed.Busy {
 		return m.inFlight()
 	}
 	if claimed.KeyRefused {
-		return m.keyRefused(adm, claimed.Record.Now)
+		return m.keyRefused(q, claimed.Record.Now)
 	}
 	rec := m.judged(ctx, claimed.Record)
 	if rec.State() == store.Free { // since the claim: its command is over, and the next claim takes it
@@ -241,10 +239,10 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *sto
 		return m.inFlight()
 	}
 	if rec.Unread() == store.Unreadable { // as H-4: nothing is told of it
-		m.storeFailed(ctx, adm.event(EventFailed), store.ErrUnreadable)
+		m.storeFailed(ctx, q.event(EventFailed), store.ErrUnreadable)
 		return m.unavailable(store.ErrUnreadable)
 	}
-	same, err := adm.sends(rec.Hash)
+	same, err := q.sends(rec.Hash)
 	if err != nil { // H-4: made by a newer release
 		return m.withRetry(NewProblem(CodeStoreUnavailable, "this instance cannot compare the command with the recorded "+
 			"one; nothing was run"))
@@ -254,7 +252,7 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *sto
 	}
 	switch rec.State() {
 	case store.Completed:
-		if !adm.route.reviewed(ctx, adm.principal, &rec) {
+		if !q.route.reviewed(ctx, q.principal, &rec) {
 			return NewProblem(CodeForbidden, "the caller may not see the answer to this command (any more)")
 		}
 		if rec.Answer.Partial || rec.Unread() == store.Lost {
@@ -271,7 +269,7 @@ func (m *Module) repeatProblem(ctx context.Context, adm *admission, claimed *sto
 		p.Outcome = rec.OutcomeClass()
 		return p
 	default:
-		return m.inFlightUntil(&rec, adm.route.ResumePause)
+		return m.inFlightUntil(&rec, q.route.ResumePause)
 	}
 }
 
@@ -287,7 +285,7 @@ func (m *Module) inFlightUntil(rec *Record, pause time.Duration) *Problem {
 
 // sends reports whether the request's command has the given hash, by the rules that that hash was made by (H-4). An
 // imported record has none, and matches (see UnknownHash).
-func (a *admission) sends(recorded store.CommandHash) (bool, error) {
+func (a *request) sends(recorded store.CommandHash) (bool, error) {
 	hash := a.hash
 	if recorded.Version == store.UnknownHash {
 		return true, nil
@@ -313,26 +311,26 @@ func outcomeUnknown(id ID) *Problem {
 }
 
 // refuseRepeat renders a problem of a request whose key has been read.
-func (m *Module) refuseRepeat(r *http.Request, adm *admission, p *Problem) *Reply {
+func (m *Module) refuseRepeat(r *http.Request, q *request, p *Problem) *Reply {
 	switch p.Code {
 	case CodeStoreUnavailable, CodeSuspectedDuplicate, CodeTooManyOpen, CodeKeyInvalid: // there is no operation, or another one
 	default:
-		p.Operation = adm.id.String()
+		p.Operation = q.id.String()
 	}
-	m.observe(r.Context(), adm.refused(p.Code))
+	m.observe(r.Context(), q.refused(p.Code))
 	reply := m.refuse(r, p)
-	reply.keyName, reply.key, reply.within = m.cfg.Header, adm.echo, adm.route.Deadline
+	reply.keyName, reply.key, reply.within = m.cfg.Header, q.echo, q.route.Deadline
 	return reply
 }
 
 // replay is the recorded answer, byte for byte (M-3).
-func (m *Module) replay(r *http.Request, adm *admission, rec *Record) *Reply {
-	e := adm.timed(EventReplayed)
+func (m *Module) replay(r *http.Request, q *request, rec *Record) *Reply {
+	e := q.timed(EventReplayed)
 	e.Recovery, e.Fence, e.Status, e.Traceparent = rec.Recovery, rec.Fence, rec.Answer.Status, rec.Traceparent
 	m.observe(r.Context(), e)
 	return &Reply{
 		Status: rec.Answer.Status, Header: rec.Answer.Header, Body: rec.Answer.Body,
-		keyName: m.cfg.Header, key: adm.echo, result: resultReused, replay: true, within: adm.route.Deadline,
+		keyName: m.cfg.Header, key: q.echo, result: resultReused, replay: true, within: q.route.Deadline,
 	}
 }
 

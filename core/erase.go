@@ -196,7 +196,7 @@ type erasedView struct {
 func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
 	switch {
 	case !m.cfg.Scoping.admits(p):
-		return m.refuse(r, m.unauthenticated(r, visit{}, p, "erasures need an authenticated caller"))
+		return m.refuse(r, m.unauthenticated(r, p, "erasures need an authenticated caller"))
 	case !m.isOperator(p):
 		return m.refuse(r, NewProblem(CodeForbidden, "only operators may erase"))
 	case isWithoutResume(attemptFrom(r.Context())):

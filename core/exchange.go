@@ -23,8 +23,9 @@ type Exchange interface {
 	SetRequest(r *http.Request)
 	// Writer returns the current writer of the framework's context.
 	Writer() http.ResponseWriter
-	// Kept returns copies of the body that the framework shows to handlers instead of the body. Most frameworks have none.
-	Kept() [][]byte
+	// BodyCopies returns copies of the body that the framework shows to handlers instead of the body. Most frameworks have
+	// none.
+	BodyCopies() [][]byte
 
 	// StatusOf returns the status of an error that reading the body has ended with, if the framework, or a limit in front that
 	// has answered already, gives it one; else 0. A StatusCode method is known here.
@@ -74,8 +75,8 @@ func (m *Module) RolesGuard(x Exchange) error {
 func (m *Module) unguardable(x Exchange) bool {
 	why := x.Unguardable()
 	if why != "" {
-		v := visit{m: m, pattern: x.Pattern()}
-		x.Send(v.refuse(x.Request(), NewProblem(CodeMisconfigured, why+", and nothing was run")))
+		q := &request{m: m, pattern: x.Pattern()}
+		x.Send(q.refuse(x.Request(), NewProblem(CodeMisconfigured, why+", and nothing was run")))
 	}
 	return why != ""
 }
@@ -85,14 +86,14 @@ func (m *Module) KeyGuard(x Exchange) error {
 	if m.unguardable(x) {
 		return nil
 	}
-	request := x.Request()
-	v := m.visit(request, x.Pattern())
-	v.x = x
-	admitted, reply := v.admitApart(request, x.Principal(), x.Kept())
-	if !pass(x, request, admitted, reply) {
+	r := x.Request()
+	q := m.newRequest(r, x.Pattern())
+	q.x = x
+	admitted, reply := q.admitApart(r, x.Principal(), x.BodyCopies())
+	if !pass(x, r, admitted, reply) {
 		return nil
 	}
-	defer giveForm(request, admitted)
+	defer giveForm(r, admitted)
 	return x.Next()
 }
 
@@ -107,49 +108,51 @@ func giveForm(r, inner *http.Request) {
 // Idempotent is RolesGuard, KeyGuard and Interceptor in one, which looks the route up only once. It returns the handler's
 // error.
 func (m *Module) Idempotent(x Exchange) error {
-	request := x.Request()
-	reserved, ok := m.reserve(x, request)
-	if !ok {
+	r := x.Request()
+	q := m.enter(x, r)
+	if q == nil {
 		return nil
 	}
-	defer reserved.release()
+	defer q.release()
 	p := x.Principal()
-	admitted, reply := reserved.admit(request, p, x.Kept())
-	if !pass(x, request, admitted, reply) {
+	admitted, reply := q.admit(r, p, x.BodyCopies())
+	if !pass(x, r, admitted, reply) {
 		return nil
 	}
-	defer giveForm(request, admitted)
-	return reserved.intercept(x, p)
+	defer giveForm(r, admitted)
+	return q.intercept(x, p)
 }
 
 // Interceptor claims the request's key, runs the handlers within the attempt, and sends their answer after it is
 // recorded. If the key has a record already, it answers from the record. It returns the handler's error, which it has
 // rendered already.
 func (m *Module) Interceptor(x Exchange) error {
-	reserved, ok := m.reserve(x, x.Request())
-	if !ok {
+	q := m.enter(x, x.Request())
+	if q == nil {
 		return nil
 	}
-	defer reserved.release()
-	return reserved.intercept(x, x.Principal())
+	defer q.release()
+	return q.intercept(x, x.Principal())
 }
 
-// reserve is reserveContext for an exchange. It refuses if another request still works on the same context.
-func (m *Module) reserve(x Exchange, request *http.Request) (reservation, bool) {
+// enter reserves the context of an exchange for its request. It refuses, and returns nil, if another request still works on
+// the same context.
+func (m *Module) enter(x Exchange, r *http.Request) *request {
 	if m.unguardable(x) {
-		return reservation{}, false
+		return nil
 	}
-	reserved, reply := m.reserveContext(request, x.Pattern(), x.Recycled())
-	reserved.x = x
+	q := m.newRequest(r, x.Pattern())
+	q.x = x
+	reply := q.reserve(r, x.Recycled())
 	switch {
 	case reply == nil:
-		return reserved, true
+		return q
 	case x.Overtaken(): // the context belongs to the other request, and this one is late
 	default:
 		x.Send(reply)
 		x.Shut()
 	}
-	return reserved, false
+	return nil
 }
 
 // pass continues with the admitted request, or refuses.
@@ -165,9 +168,9 @@ func pass(x Exchange, request, admitted *http.Request, reply *Reply) bool {
 	return true
 }
 
-func (v *reservation) intercept(x Exchange, p Principal) error {
+func (q *request) intercept(x Exchange, p Principal) error {
 	request := x.Request()
-	attempt, reply := v.begin(request, p)
+	attempt, reply := q.begin(request, p)
 	switch {
 	case x.Request() != request: // the context belongs to another request by now
 		if attempt != nil {
@@ -175,7 +178,7 @@ func (v *reservation) intercept(x Exchange, p Principal) error {
 		}
 		return nil
 	case attempt != nil:
-		return v.run(x, attempt)
+		return q.run(x, attempt)
 	case reply != nil:
 		x.Send(reply)
 		return nil
@@ -184,10 +187,10 @@ func (v *reservation) intercept(x Exchange, p Principal) error {
 }
 
 // run runs the handlers within the attempt, and sends their answer after it is recorded.
-func (v *reservation) run(x Exchange, attempt *Attempt) error {
+func (q *request) run(x Exchange, attempt *Attempt) error {
 	request, outer := x.Request(), x.Writer()
 	if also := x.Enter(attempt.Capture(outer)); also != nil {
-		v.also(also)
+		q.alsoReserve(also)
 	}
 	defer giveForm(request, attempt.Request())
 	returned := false

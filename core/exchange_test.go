@@ -146,9 +146,9 @@ func TestAContextThatIsInUse(t *testing.T) {
 }
 
 // CONTRACT O-4
-func TestReservations(t *testing.T) {
+func TestRequestAtTheInterceptor(t *testing.T) {
 	// The route is looked up once, and the roles are checked once: both are gone after that, and the request goes on.
-	t.Run("a reservation looks up route and roles once", func(t *testing.T) {
+	t.Run("a request looks up route and roles once", func(t *testing.T) {
 		m := newModule(t, core.Config{Store: memstore.New(), Routes: core.Routes{
 			"POST /pay": {Recovery: core.Park, Roles: []string{"customer"}},
 		}})
@@ -171,7 +171,7 @@ func TestReservations(t *testing.T) {
 		require.NoError(t, attempt.Finish().WriteTo(w))
 		require.Equal(t, http.StatusCreated, w.Code)
 	})
-	t.Run("inside such an attempt the request's context has no admission, only the attempt", func(t *testing.T) {
+	t.Run("inside such an attempt the request's context has nothing but the attempt", func(t *testing.T) {
 		m := newModule(t, core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}})
 		r := newCommand("k-1", `{}`)
 		h, reply := m.ReserveFor(r, pattern, new(int))
@@ -229,7 +229,7 @@ func (x *countedExchange) Principal() core.Principal {
 func (x *countedExchange) Request() *http.Request      { return x.r }
 func (x *countedExchange) SetRequest(r *http.Request)  { x.r = r }
 func (x *countedExchange) Writer() http.ResponseWriter { return x.w }
-func (x *countedExchange) Kept() [][]byte              { return nil }
+func (x *countedExchange) BodyCopies() [][]byte        { return nil }
 func (x *countedExchange) StatusOf(error) int          { return 0 }
 func (x *countedExchange) Recycled() any               { return nil }
 func (x *countedExchange) Answered() bool              { return false }

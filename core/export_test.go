@@ -26,21 +26,21 @@ const (
 	MaxStepName             = maxStepName
 )
 
-// Reservation is what an interceptor does first with a request.
-type Reservation struct{ reservation }
+// AtInterceptor is a request that an interceptor has reserved the context of.
+type AtInterceptor struct{ *request }
 
 // ReserveFor reserves the context of a request.
-func (m *Module) ReserveFor(r *http.Request, pattern string, key any) (*Reservation, *Reply) {
-	h, reply := m.reserveContext(r, pattern, key)
-	return &Reservation{h}, reply
+func (m *Module) ReserveFor(r *http.Request, pattern string, key any) (AtInterceptor, *Reply) {
+	q := m.newRequest(r, pattern)
+	return AtInterceptor{q}, q.reserve(r, key)
 }
 
 // Admit, Begin and Release go on with the request.
-func (h *Reservation) Admit(r *http.Request, p Principal) (*http.Request, *Reply) {
+func (h AtInterceptor) Admit(r *http.Request, p Principal) (*http.Request, *Reply) {
 	return h.admit(r, p, nil)
 }
-func (h *Reservation) Begin(r *http.Request, p Principal) (*Attempt, *Reply) { return h.begin(r, p) }
-func (h *Reservation) Release()                                              { h.release() }
+func (h AtInterceptor) Begin(r *http.Request, p Principal) (*Attempt, *Reply) { return h.begin(r, p) }
+func (h AtInterceptor) Release()                                              { h.release() }
 
 // Abandoned reports whether the framework's context belongs to another request by now.
 func (a *Attempt) Abandoned(r *http.Request, header func() http.Header) bool {
@@ -48,10 +48,10 @@ func (a *Attempt) Abandoned(r *http.Request, header func() http.Header) bool {
 }
 
 // ForgetRoute takes the route of h out of the table: who asks for it again finds none.
-func (h *Reservation) ForgetRoute() { clear(h.m.routes) }
+func (h AtInterceptor) ForgetRoute() { clear(h.m.routes) }
 
 // ForgetRoles gives the route of h roles that nobody has: who checks them again refuses.
-func (h *Reservation) ForgetRoles() { h.route.Roles = []string{"nobody"} }
+func (h AtInterceptor) ForgetRoles() { h.route.Roles = []string{"nobody"} }
 
 // WaitedFor names the contexts of the attempt around ctx that somebody has waited for: only they have got timers.
 func WaitedFor(ctx context.Context) (names []string) {
@@ -59,7 +59,7 @@ func WaitedFor(ctx context.Context) (names []string) {
 	for _, of := range []struct {
 		name string
 		ctx  *lazyContext
-	}{{"claim", &a.admission.call}, {"handler", &a.ctx}, {"completion", &a.completing}} {
+	}{{"claim", &a.req.call}, {"handler", &a.ctx}, {"completion", &a.completing}} {
 		of.ctx.mu.Lock()
 		if of.ctx.made != nil {
 			names = append(names, of.name)

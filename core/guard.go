@@ -2,64 +2,15 @@ package core
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/auth19/idem/core/internal/command"
-	"github.com/auth19/idem/core/store"
 )
-
-// admission is what the key guard found out about a request. If the interceptor is mounted separately, the request's
-// context carries the admission. It is itself that context, to save an allocation.
-type admission struct {
-	context.Context
-	route     *route
-	pattern   string
-	principal Principal
-	id        ID
-	echo      []string // the key's header as it came, for the echo (M-3)
-	command   command.Command
-	hash      store.CommandHash   // in the current version
-	keyMade   time.Time           // the time of a key that is a UUIDv7
-	keyAge    time.Duration       // how old a timed key may be
-	tooOld    bool                // the key was too old when its route left TimedKey
-	unaged    bool                // the clocks are too far apart to tell how old the key may be
-	judgedAt  time.Time           // this process's clock when a timed key was last judged by it
-	body      body                // for the handler
-	values    context.Context     // the values of the interceptor's request, without its end; set before the claim
-	claimant  store.ClientContext // values, for claims
-	call      lazyContext         // the first claim's
-
-	claiming time.Duration // for Event.Claim, until an event has it
-	waiting  time.Duration // for Event.Waiting, likewise
-	found    string        // the trace of the record that the claim has found
-
-	shadow   bool // the key is only watched: see Policy.ShadowUntil
-	unhashed bool // in shadow: the body could not be read to its end
-	watched  bool // in shadow: the interceptor has seen it
-}
-
-// body is a request body that is in memory.
-type body struct{ bytes.Reader }
-
-// Close implements [io.Closer]. The server closes the body that came in.
-func (*body) Close() error { return nil }
-
-type admissionKey struct{}
-
-// Value implements [context.Context].
-func (a *admission) Value(key any) any {
-	if key == (admissionKey{}) {
-		return a
-	}
-	return a.Context.Value(key)
-}
 
 // CheckRoles is the roles guard. It returns 401 if the route needs a key or roles and there is no principal, 403 if the
 // principal has none of the route's roles (O-1, O-3), and 500 for an unsafe route that is not in the table (O-4). It
@@ -67,58 +18,32 @@ func (a *admission) Value(key any) any {
 //
 // Admit checks the same again, so that a chain without a roles guard does not bypass the roles.
 func (m *Module) CheckRoles(r *http.Request, pattern string, p Principal) *Reply {
-	v := m.visit(r, pattern)
-	return v.authorize(r, p)
-}
-
-// visit is a request as a guard sees it. What the guards of one chain all want to know is found out once.
-type visit struct {
-	m       *Module
-	pattern string
-	route   *route   // nil: there is none, or problem says why
-	problem *Problem // the route is not in the table
-
-	guarded bool // the request needs a key
-	shadow  bool // its route is in shadow
-	inside  bool // it is a request within an attempt
-
-	admission *admission // set by admit; if guard and interceptor are mounted separately, the request's context has it
-	x         Exchange   // nil: the request did not come through an adapter's guard
-}
-
-func (m *Module) visit(r *http.Request, pattern string) visit {
-	route, problem := m.route(r.Method, pattern)
-	v := visit{m: m, pattern: pattern, route: route, problem: problem}
-	if v.guarded = route != nil && route.guarded(); v.guarded {
-		v.shadow, v.inside = route.inShadow(), attemptFrom(r.Context()) != nil
-	}
-	return v
-}
-
-// recovery is that of the route; 0 if there is none.
-func (v *visit) recovery() Recovery {
-	if v.route == nil {
-		return 0
-	}
-	return v.route.Recovery
+	return m.newRequest(r, pattern).authorize(r, p)
 }
 
 // authorize checks principal and roles.
-func (v *visit) authorize(r *http.Request, p Principal) *Reply {
-	m, route, problem := v.m, v.route, v.problem
+func (q *request) authorize(r *http.Request, p Principal) *Reply {
+	route, problem := q.route, q.problem
 	switch {
 	case route == nil && problem == nil:
 		return nil
-	case (route == nil || v.guarded || len(route.Roles) > 0) && !m.cfg.Scoping.admits(p):
-		return m.refuse(r, m.unauthenticated(r, *v, p, "this route needs an authenticated caller"))
+	case (route == nil || q.guarded || len(route.Roles) > 0) && !q.m.cfg.Scoping.admits(p):
+		return q.unauthenticated(r, p)
 	case route != nil && !p.HasAnyRole(route.Roles...):
-		return v.refuseBecause(r, NewProblem(CodeForbidden, "the caller has none of the roles that this route asks for"),
+		return q.refuseWith(r, NewProblem(CodeForbidden, "the caller has none of the roles that this route asks for"),
 			lacks(p, route.Roles))
 	}
 	if problem == nil {
 		return nil
 	}
-	return v.refuse(r, problem)
+	return q.refuse(r, problem)
+}
+
+// unauthenticated refuses a principal that is not admitted, and tells the observer why (O-7).
+func (q *request) unauthenticated(r *http.Request, p Principal) *Reply {
+	q.m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: q.pattern, Recovery: q.recovery(),
+		Code: CodeUnauthenticated, Err: q.m.cfg.Scoping.lacks(p)})
+	return q.m.refuse(r, NewProblem(CodeUnauthenticated, "this route needs an authenticated caller"))
 }
 
 // lacks is the reason of a 403 for the observer. Most often the guard in front of the roles gives none to anybody.
@@ -132,15 +57,15 @@ func lacks(p Principal, roles []string) error {
 }
 
 // refuse tells the observer of a refusal, and renders it.
-func (v *visit) refuse(r *http.Request, p *Problem) *Reply { return v.refuseBecause(r, p, p.wiring()) }
+func (q *request) refuse(r *http.Request, p *Problem) *Reply { return q.refuseWith(r, p, p.wiring()) }
 
-// refuseBecause is refuse with a reason that only the observer learns.
-func (v *visit) refuseBecause(r *http.Request, p *Problem, reason error) *Reply {
-	v.m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: v.pattern, Recovery: v.recovery(),
+// refuseWith is refuse with a reason that only the observer learns.
+func (q *request) refuseWith(r *http.Request, p *Problem, reason error) *Reply {
+	q.m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: q.pattern, Recovery: q.recovery(),
 		Code: p.Code, Err: reason})
-	reply := v.m.refuse(r, p)
-	if v.route != nil {
-		reply.within = v.route.Deadline
+	reply := q.m.refuse(r, p)
+	if q.route != nil {
+		reply.within = q.route.Deadline
 	}
 	return reply
 }
@@ -152,69 +77,60 @@ func (v *visit) refuseBecause(r *http.Request, p *Problem, reason error) *Reply 
 //
 // The hash covers what the handler sees, so the body must not have been read before Admit. If it was, the reply is 500
 // misconfigured (O-6). A body that was read and put back as a whole is accepted. If the length of the body is unknown (it
-// came in chunks, or a decoder is in front), Admit cannot notice that a part is missing. kept are copies of the body that
+// came in chunks, or a decoder is in front), Admit cannot notice that a part is missing. copies are those of the body that
 // the framework shows to the handler instead of the body: each must equal what Admit reads.
-func (m *Module) Admit(r *http.Request, pattern string, p Principal, kept ...[]byte) (*http.Request, *Reply) {
-	v := m.visit(r, pattern)
-	return v.admitApart(r, p, kept)
+func (m *Module) Admit(r *http.Request, pattern string, p Principal, copies ...[]byte) (*http.Request, *Reply) {
+	return m.newRequest(r, pattern).admitApart(r, p, copies)
 }
 
 // admitApart is admit for an interceptor that is mounted separately.
-func (v *visit) admitApart(r *http.Request, p Principal, kept [][]byte) (*http.Request, *Reply) {
-	admitted, reply := v.admit(r, p, kept)
-	if a := v.admission; a != nil {
-		admitted = r.WithContext(a)
-		a.giveBody(admitted)
+func (q *request) admitApart(r *http.Request, p Principal, copies [][]byte) (*http.Request, *Reply) {
+	next, reply := q.admit(r, p, copies)
+	if q.admitted {
+		next = r.WithContext(q)
+		q.giveBody(next)
 	}
-	return admitted, reply
+	return next, reply
 }
 
-// admit keeps what it finds out in v. It returns r itself, except in shadow.
-func (v *visit) admit(r *http.Request, p Principal, kept [][]byte) (*http.Request, *Reply) {
-	if reply := v.authorize(r, p); reply != nil {
+// admit returns r itself, except in shadow.
+func (q *request) admit(r *http.Request, p Principal, copies [][]byte) (*http.Request, *Reply) {
+	if reply := q.authorize(r, p); reply != nil {
 		return nil, reply
 	}
-	if !v.guarded {
+	if !q.guarded {
 		return r, nil
 	}
-	a := &admission{Context: r.Context(), route: v.route, pattern: v.pattern, principal: p}
-	if v.shadow {
-		return v.admitShadow(a, r, kept), nil
+	q.Context, q.principal = r.Context(), p
+	if q.shadow {
+		return q.admitShadow(r, copies), nil
 	}
-	if problem := v.admitCommand(a, r, kept); problem != nil {
-		return nil, v.refuse(r, problem)
+	if problem := q.admitCommand(r, copies); problem != nil {
+		return nil, q.refuse(r, problem)
 	}
-	v.admission = a
+	q.admitted = true
 	return r, nil
 }
 
-// giveBody gives r a body that can be read from the beginning.
-func (a *admission) giveBody(r *http.Request) {
-	if len(a.command.Body) > 0 { // otherwise the original body is empty, too
-		a.body.Reset(a.command.Body)
-		r.Body = &a.body
-	}
-}
-
-func (v *visit) admitCommand(a *admission, r *http.Request, kept [][]byte) *Problem {
-	if v.passedGuard(r) {
+func (q *request) admitCommand(r *http.Request, copies [][]byte) *Problem {
+	if q.passedGuard(r) {
 		return secondGuard()
 	}
-	if problem := v.m.takeKey(a, r); problem != nil {
+	if problem := q.takeKey(r); problem != nil {
 		return problem
 	}
-	_, problem := v.takeCommand(a, r, kept)
+	_, problem := q.takeCommand(r, copies)
 	return problem
 }
 
 // takeKey takes the key out of the request (contract K).
-func (m *Module) takeKey(a *admission, r *http.Request) *Problem {
-	key, problem := m.keyOf(r, a.route.KeyFormat)
+func (q *request) takeKey(r *http.Request) *Problem {
+	key, problem := q.m.keyOf(r, q.route.KeyFormat)
 	if problem != nil {
 		return problem
 	}
-	a.id, a.keyMade = m.cfg.Scoping.RecordID(a.principal, key), keyMade(key)
-	a.echo = r.Header[m.cfg.Header]
+	q.id, q.keyMade = q.m.cfg.Scoping.RecordID(q.principal, key), keyMade(key)
+	q.echo = r.Header[q.m.cfg.Header]
 	return nil
 }
 
@@ -227,18 +143,18 @@ func (m *Module) keyOf(r *http.Request, format KeyFormat) (string, *Problem) {
 }
 
 // takeCommand reads the body and hashes the command. It returns what it has read, even if it returns a problem.
-func (v *visit) takeCommand(a *admission, r *http.Request, kept [][]byte) ([]byte, *Problem) {
+func (q *request) takeCommand(r *http.Request, copies [][]byte) ([]byte, *Problem) {
 	if r.Form != nil || r.PostForm != nil || r.MultipartForm != nil {
 		return nil, readBefore()
 	}
-	body, problem := v.readBody(r, a.route.MaxBody)
+	body, problem := q.readBody(r, q.route.MaxBody)
 	if problem != nil {
 		if problem.Code == CodeBodyUnreadable {
-			problem = v.m.withRetry(problem) // it was lost on its way (C-8)
+			problem = q.m.withRetry(problem) // it was lost on its way (C-8)
 		}
 		return body, problem
 	}
-	for _, copied := range kept {
+	for _, copied := range copies {
 		if !bytes.Equal(copied, body) {
 			return body, readBefore()
 		}
@@ -248,19 +164,19 @@ func (v *visit) takeCommand(a *admission, r *http.Request, kept [][]byte) ([]byt
 			"lines, or more than %d bytes of header in a part; nothing was run",
 			command.MaxParts, command.MaxPartHeaders, command.MaxPartHeader))
 	}
-	a.command = command.Of(r, a.route.CommandHeaders, body)
-	hash, hashErr := a.command.Hash(command.Version)
+	q.command = command.Of(r, q.route.CommandHeaders, body)
+	hash, hashErr := q.command.Hash(command.Version)
 	if hashErr != nil {
 		return body, NewProblem(CodeMisconfigured, hashErr.Error())
 	}
-	a.hash = hash
+	q.hash = hash
 	return body, nil
 }
 
 // passedGuard reports whether a guard has seen the request already. Inside an attempt, the context may have only the
 // attempt.
-func (v *visit) passedGuard(r *http.Request) bool {
-	return v.inside || r.Context().Value(admissionKey{}) != nil
+func (q *request) passedGuard(r *http.Request) bool {
+	return q.inside || requestFrom(r.Context()) != nil
 }
 
 // secondGuard is the answer to a request that meets a guard twice (O-4). It does not declare the attempt around it
@@ -272,7 +188,7 @@ func secondGuard() *Problem {
 // readBody reads the whole body, which may have at most limit bytes (H-5). With a problem it returns what it has read. The
 // announced length is only a hint if outer middleware may have decoded the body. Otherwise a shorter body means that a part
 // of it was read before (O-6).
-func (v *visit) readBody(r *http.Request, limit int64) ([]byte, *Problem) {
+func (q *request) readBody(r *http.Request, limit int64) ([]byte, *Problem) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, allLeft(r, 0)
 	}
@@ -290,7 +206,7 @@ func (v *visit) readBody(r *http.Request, limit int64) ([]byte, *Problem) {
 		case err == io.EOF:
 			return whole, allLeft(r, int64(len(whole)))
 		case err != nil:
-			return whole, v.unreadable(err)
+			return whole, q.unreadable(err)
 		case len(whole) == cap(whole):
 			arrived := int64(len(whole))
 			whole = slices.Grow(whole, int(min(expectedLeft(r, arrived), arrived)+1)) // at most as much as has arrived (H-9)
@@ -345,8 +261,8 @@ func readBefore() *Problem {
 }
 
 // unreadable is the problem of a body that could not be read to its end.
-func (v *visit) unreadable(err error) *Problem {
-	if v.statusOf(err) == http.StatusRequestEntityTooLarge { // a cap of outer middleware
+func (q *request) unreadable(err error) *Problem {
+	if q.statusOf(err) == http.StatusRequestEntityTooLarge { // a cap of outer middleware
 		return bodyTooLarge()
 	}
 	if errors.Is(err, http.ErrBodyReadAfterClose) {
@@ -356,7 +272,7 @@ func (v *visit) unreadable(err error) *Problem {
 }
 
 // statusOf returns the status that an error of reading stands for; 0 for none.
-func (v *visit) statusOf(err error) int {
+func (q *request) statusOf(err error) int {
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return http.StatusRequestEntityTooLarge
 	}
@@ -366,32 +282,12 @@ func (v *visit) statusOf(err error) int {
 	}](err); ok {
 		return own.StatusCode()
 	}
-	if v.x == nil {
+	if q.x == nil {
 		return 0
 	}
-	return v.x.StatusOf(err)
+	return q.x.StatusOf(err)
 }
 
 func bodyTooLarge() *Problem {
 	return NewProblem(CodeBodyTooLarge, "the request body is larger than this route takes; nothing was run")
-}
-
-// event is an event of a request that the key guard has seen.
-func (a *admission) event(kind EventKind) Event {
-	return Event{Kind: kind, Operation: a.id, Method: a.command.Method, Route: a.pattern, Recovery: a.route.Recovery}
-}
-
-// timed is event with the times of the claim. Only the first timed event of a request has them.
-func (a *admission) timed(kind EventKind) Event {
-	e := a.event(kind)
-	e.Claim, e.Waiting = a.claiming, a.waiting
-	a.claiming, a.waiting = 0, 0
-	return e
-}
-
-// refused is the event of a refusal.
-func (a *admission) refused(code Code) Event {
-	e := a.timed(EventRefused)
-	e.Code, e.Traceparent = code, a.found
-	return e
 }

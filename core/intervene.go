@@ -31,7 +31,7 @@ func (m *Module) ServeGiveUp(r *http.Request, p Principal, id string) *Reply {
 func (m *Module) serveIntervention(r *http.Request, p Principal, id string, kind EventKind) *Reply {
 	switch {
 	case !m.cfg.Scoping.admits(p):
-		return m.refuse(r, m.unauthenticated(r, visit{}, p, "this needs an authenticated caller"))
+		return m.refuse(r, m.unauthenticated(r, p, "this needs an authenticated caller"))
 	case !m.isOperator(p):
 		return m.refuse(r, NewProblem(CodeForbidden, "only operators may change operations"))
 	}

@@ -33,8 +33,8 @@ func (k *knownAges) add(name routeKey, limit store.AgeLimit) {
 }
 
 // knownAge returns the age of the request's route. The module asks the store once for each route.
-func (m *Module) knownAge(ctx context.Context, st store.Settings, adm *admission) (store.AgeLimit, error) {
-	name := routeKey{adm.command.Method, adm.pattern}
+func (m *Module) knownAge(ctx context.Context, st store.Settings, q *request) (store.AgeLimit, error) {
+	name := routeKey{q.command.Method, q.pattern}
 	if limit, ok := m.ages.find(name); ok {
 		return limit, nil
 	}
@@ -49,8 +49,8 @@ func (m *Module) knownAge(ctx context.Context, st store.Settings, adm *admission
 	if limit, ok := m.ages.find(name); ok {
 		return limit, nil
 	}
-	age := adm.route.KeyAge
-	if !adm.route.timed() {
+	age := q.route.KeyAge
+	if !q.route.timed() {
 		age = 0
 	}
 	limit, err := st.KeepAge(ctx, m.service, name.method+" "+name.pattern, age, m.window())
@@ -62,23 +62,23 @@ func (m *Module) knownAge(ctx context.Context, st store.Settings, adm *admission
 
 // takeAge finds out whether the key of a request is too old. A route that has left TimedKey still refuses keys that were
 // too old at that time.
-func (m *Module) takeAge(r *http.Request, adm *admission) *Problem {
+func (m *Module) takeAge(r *http.Request, q *request) *Problem {
 	st, ok := m.cfg.Store.(store.Settings) // New has refused any other store of timed keys
-	if !ok || adm.keyMade.IsZero() {
+	if !ok || q.keyMade.IsZero() {
 		return nil
 	}
-	limit, err := m.knownAge(r.Context(), st, adm)
+	limit, err := m.knownAge(r.Context(), st, q)
 	switch {
 	case errors.Is(err, ErrClock):
 		m.tellClock(r.Context(), err)
-		adm.unaged = true
+		q.unaged = true
 	case err != nil:
-		m.claimFailed(r, adm, err)
+		m.claimFailed(r, q, err)
 		return m.unavailable(err)
-	case adm.route.timed():
-		adm.keyAge = limit.Of(adm.keyMade)
+	case q.route.timed():
+		q.keyAge = limit.Of(q.keyMade)
 	default:
-		adm.tooOld = !adm.keyMade.After(limit.Floor())
+		q.tooOld = !q.keyMade.After(limit.Floor())
 	}
 	return nil
 }

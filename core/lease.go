@@ -20,14 +20,14 @@ type lease struct {
 	attempt *Attempt
 	length  time.Duration
 
-	mu      sync.Mutex
-	renewed time.Time     // when the last renewal that the store confirmed was sent
-	failed  error         // of the last renewal
-	renewal *time.Timer   // sends the next one
-	loss    *time.Timer   // fires two thirds of the lease after renewed; nil before the first renewal
-	beating chan struct{} // closed when the last renewal has ended; nil before the first
-	paused  bool          // a segment is open
-	stopped bool
+	mu       sync.Mutex
+	renewed  time.Time     // when the last renewal that the store confirmed was sent
+	failed   error         // of the last renewal
+	renewal  *time.Timer   // sends the next one
+	loss     *time.Timer   // fires two thirds of the lease after renewed; nil before the first renewal
+	renewing chan struct{} // closed when the last renewal has ended; nil before the first
+	paused   bool          // a segment is open
+	stopped  bool
 }
 
 // init sets up the lease of a. It is paused until resume.
@@ -39,10 +39,10 @@ func (l *lease) pause() {
 	l.mu.Lock()
 	l.paused = true
 	l.stopTimers()
-	beating := l.beating
+	renewing := l.renewing
 	l.mu.Unlock()
-	if beating != nil {
-		<-beating
+	if renewing != nil {
+		<-renewing
 	}
 }
 
@@ -115,8 +115,8 @@ func (l *lease) startRenewal() (chan struct{}, bool) {
 	if l.loss == nil {
 		l.loss = time.AfterFunc(l.left(), l.check)
 	}
-	l.beating = make(chan struct{})
-	return l.beating, true
+	l.renewing = make(chan struct{})
+	return l.renewing, true
 }
 
 // check gives the lease up if it was not confirmed in time, even while a renewal still waits for the store.
@@ -165,10 +165,10 @@ var errRanOut = errors.New("idem: the lease had run out, and a repeat may have b
 func (l *lease) yield(ends []byte) error {
 	l.stop()
 	l.mu.Lock()
-	beating := l.beating
+	renewing := l.renewing
 	l.mu.Unlock()
-	if beating != nil {
-		<-beating
+	if renewing != nil {
+		<-renewing
 	}
 	return l.attempt.conclude(new(lazyContext), store.Ending{State: store.Running, Ends: ends})
 }

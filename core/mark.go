@@ -85,7 +85,7 @@ func (m *Module) ServeMark(r *http.Request, p Principal) *Reply {
 func (m *Module) fromSupervisor(r *http.Request, p Principal, only string) (body []byte, refused *Reply) {
 	switch {
 	case !m.cfg.Scoping.admits(p):
-		return nil, m.refuse(r, m.unauthenticated(r, visit{}, p, "this needs an authenticated caller"))
+		return nil, m.refuse(r, m.unauthenticated(r, p, "this needs an authenticated caller"))
 	case !m.isSupervisor(p):
 		return nil, m.refuse(r, NewProblem(CodeForbidden, only))
 	}
@@ -97,10 +97,10 @@ func (m *Module) fromSupervisor(r *http.Request, p Principal, only string) (body
 }
 
 // adopt says of a marked operation whose it is. The repeat is answered in any case, and the next one tries it again.
-func (m *Module) adopt(ctx context.Context, adm *admission, c store.Claim) {
+func (m *Module) adopt(ctx context.Context, q *request, c store.Claim) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.ClaimTimeout)
 	defer cancel()
 	if err := m.operations.Adopt(ctx, c); err != nil {
-		m.storeFailed(ctx, adm.event(EventFailed), err)
+		m.storeFailed(ctx, q.event(EventFailed), err)
 	}
 }

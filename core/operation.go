@@ -133,7 +133,7 @@ func (m *Module) operates(p Principal, rec Record) bool {
 // operator gets the answer of another principal, the observer gets EventAnswerRead.
 func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply {
 	if !m.cfg.Scoping.admits(p) {
-		return m.refuse(r, m.unauthenticated(r, visit{}, p, "operations need an authenticated caller"))
+		return m.refuse(r, m.unauthenticated(r, p, "operations need an authenticated caller"))
 	}
 	parsed, err := ParseID(id)
 	if err != nil {
@@ -196,7 +196,7 @@ func (m *Module) ServeOperations(r *http.Request, p Principal) *Reply {
 	query := r.URL.Query()
 	switch {
 	case !m.cfg.Scoping.admits(p):
-		return m.refuse(r, m.unauthenticated(r, visit{}, p, "operations need an authenticated caller"))
+		return m.refuse(r, m.unauthenticated(r, p, "operations need an authenticated caller"))
 	case !m.isOperator(p):
 		return m.refuse(r, NewProblem(CodeForbidden, "only operators may list operations"))
 	}
@@ -295,7 +295,7 @@ func jsonReply(v any) *Reply {
 // invalid, 401 without a principal, 403 as in ServeOperation, 503 if the store does not answer.
 func (m *Module) ServeOwnOperation(r *http.Request, p Principal) *Reply {
 	if !m.cfg.Scoping.admits(p) {
-		return m.refuse(r, m.unauthenticated(r, visit{}, p, "operations need an authenticated caller"))
+		return m.refuse(r, m.unauthenticated(r, p, "operations need an authenticated caller"))
 	}
 	key, problem := m.keyOf(r, AnyKey)
 	if problem == nil {

@@ -173,7 +173,7 @@ func (q *question) forget(key any) {
 type pulses struct{ orphans, sweep, reconcile, resume pulse }
 
 func (p *pulses) alive() bool {
-	return p.orphans.beats() && p.sweep.beats() && p.reconcile.beats() && p.resume.beats()
+	return p.orphans.isAlive() && p.sweep.isAlive() && p.reconcile.isAlive() && p.resume.isAlive()
 }
 
 // pulse says until when a loop has finished what it does.
@@ -185,7 +185,7 @@ const itemFor = time.Minute
 // within says that the loop has something before it that may take so long, and a statement.
 func (p *pulse) within(d time.Duration) { p.until.Store(new(time.Now().Add(d + itemFor))) }
 
-func (p *pulse) beats() bool {
+func (p *pulse) isAlive() bool {
 	until := p.until.Load()
 	return until != nil && time.Now().Before(*until)
 }

@@ -39,7 +39,7 @@ func Reference(ctx context.Context, name, value string) error {
 	ctx, cancel := context.WithTimeout(ctx, a.m.cfg.ClaimTimeout)
 	defer cancel()
 	a.m.refNames.note(name)
-	realm := a.m.cfg.Scoping.realm(a.m.service, a.admission.principal)
+	realm := a.m.cfg.Scoping.realm(a.m.service, a.req.principal)
 	return a.m.operations.Refer(ctx, a.ticket.ID, realm, store.Ref{Name: name, Value: value})
 }
 

@@ -24,17 +24,17 @@ func (p Policy) checkRekey(st Store, bad func(format string, args ...any)) {
 }
 
 // refuseRekeyed is a gate. It refuses a suspected duplicate. A key that has a record is never suspected.
-func (m *Module) refuseRekeyed(r *http.Request, adm *admission) *Problem {
-	earlier, err := m.logCommand(r.Context(), adm, m.cfg.ClaimTimeout)
+func (m *Module) refuseRekeyed(r *http.Request, q *request) *Problem {
+	earlier, err := m.logCommand(r.Context(), q, m.cfg.ClaimTimeout)
 	if err == nil && earlier.Rekeyed {
-		earlier.Key, err = m.hasRecord(r.Context(), adm.id)
+		earlier.Key, err = m.hasRecord(r.Context(), q.id)
 	}
 	switch {
 	case err != nil:
-		m.storeFailed(r.Context(), adm.event(EventFailed), fmt.Errorf("rekey: %w", err))
+		m.storeFailed(r.Context(), q.event(EventFailed), fmt.Errorf("rekey: %w", err))
 		return m.unavailable(err)
 	case earlier.Rekeyed && !earlier.Key:
-		m.suspect(r, adm, earlier)
+		m.suspect(r, q, earlier)
 		return suspectedDuplicate(earlier.Earlier)
 	}
 	return nil
@@ -63,20 +63,20 @@ func suspectedDuplicate(earlier ID) *Problem {
 
 // logCommand asks the store what has come before a command, and stores the command. It is not cancelled if the client goes
 // away, because it must detect a client that hangs up and comes again with a new key.
-func (m *Module) logCommand(ctx context.Context, adm *admission, patience time.Duration) (store.EarlierCommands, error) {
+func (m *Module) logCommand(ctx context.Context, q *request, patience time.Duration) (store.EarlierCommands, error) {
 	call := new(lazyContext).until(context.WithoutCancel(ctx), time.Now().Add(patience))
 	defer call.cancel(context.Canceled)
-	s := store.LoggedCommand{ID: adm.id, Scope: m.cfg.Scoping.PrincipalScope(adm.principal), Hash: adm.hash,
-		Window: adm.route.RekeyWindow, Keep: adm.route.RekeyWindow, Tentative: !adm.shadow}
-	if adm.id != (ID{}) {
-		s.Keep = adm.route.Retention // for as long as a repeat would have been replayed
+	s := store.LoggedCommand{ID: q.id, Scope: m.cfg.Scoping.PrincipalScope(q.principal), Hash: q.hash,
+		Window: q.route.RekeyWindow, Keep: q.route.RekeyWindow, Tentative: !q.shadow}
+	if q.id != (ID{}) {
+		s.Keep = q.route.Retention // for as long as a repeat would have been replayed
 	}
 	return m.cfg.Store.(store.CommandLog).LogCommand(call, s) // New has refused any other store
 }
 
 // suspect sends the event of a command that came a short time ago with another key.
-func (m *Module) suspect(r *http.Request, adm *admission, earlier store.EarlierCommands) {
-	e := adm.event(EventSuspectedDuplicate)
+func (m *Module) suspect(r *http.Request, q *request, earlier store.EarlierCommands) {
+	e := q.event(EventSuspectedDuplicate)
 	e.Earlier = earlier.Earlier
 	m.observe(r.Context(), e)
 }

@@ -35,7 +35,7 @@ func (a *Attempt) readSteps() (*Reply, error) {
 		p.unknown, p.RetryAfter = true, a.pauseAhead()
 		return a.refuse(p)
 	})
-	reply.keyName, reply.key = a.m.cfg.Header, a.admission.echo
+	reply.keyName, reply.key = a.m.cfg.Header, a.req.echo
 	return reply, err
 }
 
@@ -144,7 +144,7 @@ func (a *Attempt) makeDurable() error {
 	if !a.steps.mustSeal() {
 		return nil
 	}
-	p, _ := placeOf(&a.inside)
+	p, _ := stepContextOf(&a.inside)
 	err := p.steps.mayCheckpoint()
 	if err == nil {
 		_, err = p.seal(nil)
@@ -238,6 +238,6 @@ func (a *Attempt) giveUp() *Reply {
 	defer a.ctx.cancel(context.Canceled)
 	a.park()
 	reply := a.refuse(outcomeUnknown(a.ticket.ID))
-	reply.keyName, reply.key = a.m.cfg.Header, a.admission.echo
+	reply.keyName, reply.key = a.m.cfg.Header, a.req.echo
 	return reply
 }

@@ -82,9 +82,9 @@ func (m *Module) resumeOne(ctx context.Context, rec Record, policy Policy) error
 	if err != nil {
 		return err
 	}
-	adm := &admission{Context: ctx, route: &route{Policy: policy}, pattern: rec.Route, id: rec.ID, hash: rec.Hash,
+	q := &request{Context: ctx, route: &route{Policy: policy}, pattern: rec.Route, id: rec.ID, hash: rec.Hash,
 		command: command.Command{Method: rec.Method}}
-	again := adm.event(EventResumed)
+	again := q.event(EventResumed)
 	again.Traceparent = rec.Traceparent
 	traced := traceStart(ctx, m.tracer, again)
 	var attempt *Attempt
@@ -93,7 +93,7 @@ func (m *Module) resumeOne(ctx context.Context, rec Record, policy Policy) error
 			traceEnd(traced, m.tracer)
 		}
 	}()
-	attempt, err = m.takeOver(r.WithContext(traced), adm, rec)
+	attempt, err = m.takeOver(r.WithContext(traced), q, rec)
 	switch {
 	case attempt == nil:
 		return err
@@ -143,23 +143,23 @@ func (m *Module) tellStrangers(ctx context.Context, strangers map[stranger]int) 
 
 // takeOver claims the record as a repeat of its command does. It returns neither an attempt nor an error if another claim
 // was quicker.
-func (m *Module) takeOver(r *http.Request, adm *admission, rec Record) (*Attempt, error) {
+func (m *Module) takeOver(r *http.Request, q *request, rec Record) (*Attempt, error) {
 	claim := store.Claim{
 		ID: rec.ID, Owner: m.newOwner(), Scope: rec.Scope, Realm: rec.Realm, Method: rec.Method, Route: rec.Route,
-		Recovery: Resume, Hash: rec.Hash, Lease: adm.route.Lease, Deadline: adm.route.Deadline,
+		Recovery: Resume, Hash: rec.Hash, Lease: q.route.Lease, Deadline: q.route.Deadline,
 		Traceparent: traceparent(r.Context(), m.tracer),
-		Pause:       adm.route.ResumePause,
+		Pause:       q.route.ResumePause,
 	}
 	// If the key was freed in between, this claim must not win: the client was told that nothing was applied.
 	claim.Key = store.KeyTime{Made: time.UnixMilli(0), Timed: rec.Timed, Valid: never}
-	adm.values = context.WithoutCancel(r.Context())
+	q.values = context.WithoutCancel(r.Context())
 	claimedAt := time.Now()
-	tx, claimed, err := m.claim(adm.call.until(adm.values, claimedAt.Add(m.cfg.ClaimTimeout)), &claim)
-	adm.claiming = time.Since(claimedAt)
+	tx, claimed, err := m.claim(q.call.until(q.values, claimedAt.Add(m.cfg.ClaimTimeout)), &claim)
+	q.claiming = time.Since(claimedAt)
 	if err != nil || !claimed.Won {
 		return nil, err
 	}
-	return m.newAttempt(r, adm, &claimed.Record, tx, claimedAt), nil
+	return m.newAttempt(r, q, &claimed.Record, tx, claimedAt), nil
 }
 
 // runResumer runs the app's function as the attempt's handler. Its answer is not sent; it is recorded for repeats.

@@ -85,7 +85,7 @@ func (a *Attempt) tellUnwritten(status int) {
 
 // nth counts an attempt of its route in this process.
 func (a *Attempt) nth(counts *sync.Map) int {
-	count, _ := counts.LoadOrStore(routeKey{a.request.Method, a.admission.pattern}, new(atomic.Int64))
+	count, _ := counts.LoadOrStore(routeKey{a.request.Method, a.req.pattern}, new(atomic.Int64))
 	return int(count.(*atomic.Int64).Add(1))
 }
 

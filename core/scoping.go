@@ -83,16 +83,16 @@ func (s Scoping) admits(p Principal) bool { return s.lacks(p) == nil }
 
 // What a principal can lack. The client gets only a 401 (O-7).
 var (
-	errNobody   = errors.New("idem: there is no principal, or one whose issuer, tenant or subject stands for nobody")
-	errNoTenant = errors.New("idem: the principal has no tenant, and Config.Scoping requires one")
-	errNoClient = errors.New("idem: the principal has no client, and Config.Scoping requires one")
+	errNoPrincipal = errors.New("idem: there is no principal, or one whose issuer, tenant or subject stands for nobody")
+	errNoTenant    = errors.New("idem: the principal has no tenant, and Config.Scoping requires one")
+	errNoClient    = errors.New("idem: the principal has no client, and Config.Scoping requires one")
 )
 
 // lacks returns an error that says what p lacks; nil if it lacks nothing.
 func (s Scoping) lacks(p Principal) error {
 	switch {
 	case !p.Valid():
-		return errNobody
+		return errNoPrincipal
 	case s.RequireTenant && p.Tenant == "":
 		return errNoTenant
 	case s.RequireClient && isUnsetID(p.Client):
@@ -101,11 +101,9 @@ func (s Scoping) lacks(p Principal) error {
 	return nil
 }
 
-// unauthenticated refuses a principal that is not admitted, and tells the observer why (O-7). v is the zero visit if
-// there is no guarded route.
-func (m *Module) unauthenticated(r *http.Request, v visit, p Principal, detail string) *Problem {
-	m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Route: v.pattern, Recovery: v.recovery(),
-		Code: CodeUnauthenticated, Err: m.cfg.Scoping.lacks(p)})
+// unauthenticated refuses a caller of an operation that is not admitted, and tells the observer why (O-7).
+func (m *Module) unauthenticated(r *http.Request, p Principal, detail string) *Problem {
+	m.observe(r.Context(), Event{Kind: EventRefused, Method: r.Method, Code: CodeUnauthenticated, Err: m.cfg.Scoping.lacks(p)})
 	return NewProblem(CodeUnauthenticated, detail)
 }
 

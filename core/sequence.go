@@ -299,7 +299,7 @@ func rehearsed(inside *attemptctx.View) *steps {
 }
 
 // keep keeps steps for the next attempt of a unit test.
-func (p place) keep(steps ...store.StepRecord) {
+func (p stepContext) keep(steps ...store.StepRecord) {
 	r := p.rehearsal
 	r.Lock()
 	defer r.Unlock()

@@ -45,7 +45,7 @@ type foundView struct {
 func (m *Module) ServeFind(r *http.Request, p Principal) *Reply {
 	switch {
 	case !m.cfg.Scoping.admits(p):
-		return m.refuse(r, m.unauthenticated(r, visit{}, p, "operations need an authenticated caller"))
+		return m.refuse(r, m.unauthenticated(r, p, "operations need an authenticated caller"))
 	case !m.isOperator(p):
 		return m.refuse(r, NewProblem(CodeForbidden, "only operators may find operations"))
 	}

@@ -264,7 +264,7 @@ type settleRequest struct {
 func (m *Module) ServeSettle(r *http.Request, p Principal, id string) *Reply {
 	switch {
 	case !m.cfg.Scoping.admits(p):
-		return m.refuse(r, m.unauthenticated(r, visit{}, p, "settlements need an authenticated caller"))
+		return m.refuse(r, m.unauthenticated(r, p, "settlements need an authenticated caller"))
 	case !m.isOperator(p):
 		return m.refuse(r, NewProblem(CodeForbidden, "only operators may settle operations"))
 	}

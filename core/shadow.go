@@ -19,7 +19,7 @@ const maxShadow = 90 * 24 * time.Hour
 // shadowPatience is how long a request in shadow waits for the store.
 const shadowPatience = 250 * time.Millisecond
 
-// inShadow reports whether the route is in shadow at the moment. A chain of guards asks once: see visit.
+// inShadow reports whether the route is in shadow at the moment. A chain of guards asks once: see request.
 func (r *route) inShadow() bool { return !r.ShadowUntil.IsZero() && time.Now().Before(r.ShadowUntil) }
 
 // InShadow reports whether ctx belongs to a request in shadow (see Policy.ShadowUntil), which runs outside any attempt.
@@ -28,8 +28,8 @@ func (r *route) inShadow() bool { return !r.ShadowUntil.IsZero() && time.Now().B
 // is no attempt that has one. If a context belongs neither to a shadow nor to an attempt, gormstore.Tx panics, so that a
 // lost context is noticed.
 func InShadow(ctx context.Context) bool {
-	adm, _ := ctx.Value(admissionKey{}).(*admission)
-	return adm != nil && adm.shadow
+	q := requestFrom(ctx)
+	return q != nil && q.shadow
 }
 
 // Shadowed lists the routes that are in shadow at the moment, sorted as by Declared. Print them at the start. If there is
@@ -65,20 +65,19 @@ func (p Policy) checkShadow(st Store, bad func(format string, args ...any)) {
 
 // admitShadow is Admit for a request in shadow. If something is wrong with the key or the body, only the observer is
 // told.
-func (v *visit) admitShadow(a *admission, r *http.Request, kept [][]byte) *http.Request {
-	m := v.m
-	if v.passedGuard(r) {
-		m.wouldRefuse(r, a.pattern, ID{}, secondGuard().Code)
+func (q *request) admitShadow(r *http.Request, copies [][]byte) *http.Request {
+	m := q.m
+	if q.passedGuard(r) {
+		m.wouldRefuse(r, q.pattern, ID{}, secondGuard().Code)
 		return r
 	}
-	a.shadow = true
-	problem := m.takeKey(a, r)
-	read, bodyProblem := v.takeCommand(a, r, kept)
-	a.unhashed = bodyProblem != nil
+	problem := q.takeKey(r)
+	read, bodyProblem := q.takeCommand(r, copies)
+	q.unhashed = bodyProblem != nil
 	if problem = cmp.Or(problem, bodyProblem); problem != nil {
-		m.wouldRefuse(r, a.pattern, a.id, problem.Code)
+		m.wouldRefuse(r, q.pattern, q.id, problem.Code)
 	}
-	admitted := r.WithContext(a)
+	admitted := r.WithContext(q)
 	if len(read) > 0 { // first what was read, then the rest of the body or its error
 		admitted.Body = struct {
 			io.Reader
@@ -88,48 +87,48 @@ func (v *visit) admitShadow(a *admission, r *http.Request, kept [][]byte) *http.
 	return admitted
 }
 
-// watch is Begin for a request in shadow: nothing is claimed, and the handler runs outside any attempt. adm is nil if the
+// watch is Begin for a request in shadow: nothing is claimed, and the handler runs outside any attempt. q is nil if the
 // request did not pass the key guard.
-func (m *Module) watch(r *http.Request, pattern string, adm *admission, p Principal) {
-	if adm == nil || adm.watched || !adm.principal.same(p) {
+func (m *Module) watch(r *http.Request, pattern string, q *request, p Principal) {
+	if q == nil || q.watched || !q.principal.same(p) {
 		m.wouldRefuse(r, pattern, ID{}, CodeMisconfigured)
 		return
 	}
-	adm.watched = true
-	if adm.unhashed {
+	q.watched = true
+	if q.unhashed {
 		return
 	}
-	earlier, err := m.logCommand(r.Context(), adm, min(shadowPatience, m.cfg.ClaimTimeout))
+	earlier, err := m.logCommand(r.Context(), q, min(shadowPatience, m.cfg.ClaimTimeout))
 	if err != nil {
-		m.storeFailed(r.Context(), Event{Operation: adm.id, Method: r.Method, Route: pattern}, fmt.Errorf("shadow: %w", err))
+		m.storeFailed(r.Context(), Event{Operation: q.id, Method: r.Method, Route: pattern}, fmt.Errorf("shadow: %w", err))
 		return
 	}
-	m.tellShadow(r, adm, earlier)
+	m.tellShadow(r, q, earlier)
 }
 
 // tellShadow sends the event that says what would have happened to a command.
-func (m *Module) tellShadow(r *http.Request, adm *admission, earlier store.EarlierCommands) {
+func (m *Module) tellShadow(r *http.Request, q *request, earlier store.EarlierCommands) {
 	if earlier.Key {
-		same, err := adm.sends(earlier.First)
+		same, err := q.sends(earlier.First)
 		switch {
 		case err != nil:
-			m.wouldRefuse(r, adm.pattern, adm.id, CodeStoreUnavailable) // H-4
+			m.wouldRefuse(r, q.pattern, q.id, CodeStoreUnavailable) // H-4
 		case same:
-			m.observe(r.Context(), adm.event(EventWouldReplay))
+			m.observe(r.Context(), q.event(EventWouldReplay))
 		default:
-			m.wouldRefuse(r, adm.pattern, adm.id, CodeKeyReused)
+			m.wouldRefuse(r, q.pattern, q.id, CodeKeyReused)
 		}
 		return
 	}
-	if code := m.keyRefusedInShadow(adm); code != "" {
-		m.wouldRefuse(r, adm.pattern, adm.id, code)
+	if code := m.keyRefusedInShadow(q); code != "" {
+		m.wouldRefuse(r, q.pattern, q.id, code)
 		return
 	}
-	if adm.id != (ID{}) {
-		m.observe(r.Context(), adm.event(EventWouldClaim))
+	if q.id != (ID{}) {
+		m.observe(r.Context(), q.event(EventWouldClaim))
 	}
 	if earlier.Rekeyed {
-		m.suspect(r, adm, earlier)
+		m.suspect(r, q, earlier)
 	}
 }
 

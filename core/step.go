@@ -84,7 +84,7 @@ func Step[T any](ctx context.Context, name string, fn func(ctx context.Context) 
 // is lost. It also fails inside a step, a call or a message that has joined the transaction, and where ctx belongs to no
 // Resume attempt.
 func Checkpoint(ctx context.Context) error {
-	p, ok := placeOf(ctx)
+	p, ok := stepContextOf(ctx)
 	if !ok {
 		return errors.New("idem: Checkpoint: this context belongs to no Resume attempt; pass the context of the handler's " +
 			"request, on a route whose policy says core.Resume; in unit tests that of idemtest.Context")
@@ -107,7 +107,7 @@ func Checkpoint(ctx context.Context) error {
 
 // step is a step of an attempt that was entered.
 type step struct {
-	place
+	stepContext
 	ctx     context.Context
 	before  int              // how many calls and events the attempt had made when the step began
 	record  store.StepRecord // as the earlier attempts left it; later with the result
@@ -116,7 +116,7 @@ type step struct {
 }
 
 func enterStep(ctx context.Context, name string, kind store.StepKind, optional bool) (*step, error) {
-	p, ok := placeOf(ctx)
+	p, ok := stepContextOf(ctx)
 	if !ok {
 		return nil, fmt.Errorf("idem: step %q: this context belongs to no Resume attempt; pass the context of the handler's "+
 			"request, on a route whose policy says core.Resume; in unit tests that of idemtest.Context", name)
@@ -134,7 +134,7 @@ func enterStep(ctx context.Context, name string, kind store.StepKind, optional b
 	if err = p.mayRun(record); err != nil {
 		return nil, err
 	}
-	s := &step{place: p, ctx: ctx, before: len(p.calls.Made(0)), record: record}
+	s := &step{stepContext: p, ctx: ctx, before: len(p.calls.Made(0)), record: record}
 	if kind == store.ProviderStep { // calls of idemclient inside it derive their keys from the key of the step
 		s.call = &attemptctx.Step{Key: p.operation.DeriveStep(name)}
 		s.ctx = attemptctx.WithStep(ctx, s.call)
@@ -143,7 +143,7 @@ func enterStep(ctx context.Context, name string, kind store.StepKind, optional b
 }
 
 // mayRun returns an error if a step that was entered may not run.
-func (p place) mayRun(record store.StepRecord) error {
+func (p stepContext) mayRun(record store.StepRecord) error {
 	if record.Finished {
 		return p.enterAgain(record)
 	}
@@ -214,8 +214,8 @@ func (s *step) leave(err *error) {
 
 var errStepPanicked = errors.New("idem: the step panicked")
 
-// place is where a step runs: in a Resume attempt, or in a unit test that simulates one.
-type place struct {
+// stepContext is where a step runs: in a Resume attempt, or in a unit test that simulates one.
+type stepContext struct {
 	operation ID
 	steps     *steps
 	calls     *attemptctx.Calls     // of the attempt
@@ -223,21 +223,21 @@ type place struct {
 	rehearsal *attemptctx.Rehearsal // in a unit test only
 }
 
-func placeOf(ctx context.Context) (place, bool) {
+func stepContextOf(ctx context.Context) (stepContext, bool) {
 	inside := attemptctx.From(ctx)
 	switch a := attemptFrom(ctx); {
 	case a != nil:
-		return place{operation: a.ticket.ID, steps: a.steps, calls: &inside.Calls, attempt: a}, a.steps != nil
+		return stepContext{operation: a.ticket.ID, steps: a.steps, calls: &inside.Calls, attempt: a}, a.steps != nil
 	case inside != nil && inside.Rehearsal != nil:
-		return place{
+		return stepContext{
 			operation: inside.Operation, steps: rehearsed(inside), calls: &inside.Calls, rehearsal: inside.Rehearsal,
 		}, true
 	}
-	return place{}, false
+	return stepContext{}, false
 }
 
 // enterAgain marks the calls and events of a step that an earlier attempt has finished, as if this attempt had made them.
-func (p place) enterAgain(s store.StepRecord) error {
+func (p stepContext) enterAgain(s store.StepRecord) error {
 	for _, key := range s.Derived {
 		if !p.calls.Enter(key) {
 			return fmt.Errorf("step %q made a call or an event that this attempt has made before it: %w", s.Name, ErrStepsChanged)
@@ -248,7 +248,7 @@ func (p place) enterAgain(s store.StepRecord) error {
 
 // seal commits the open segment, with the steps that have finished and the start of the next call. It returns the store's
 // clock.
-func (p place) seal(start *store.StepRecord) (now time.Time, err error) {
+func (p stepContext) seal(start *store.StepRecord) (now time.Time, err error) {
 	steps := p.steps.unsealed()
 	a := p.attempt
 	if a == nil {
@@ -277,7 +277,7 @@ func (a *Attempt) seal(ctx context.Context, s store.Seal) (time.Time, error) {
 }
 
 // over returns an error if no step may begin any more: after the deadline, a lost lease, or the end of the attempt.
-func (p place) over() error {
+func (p stepContext) over() error {
 	if p.attempt == nil {
 		return nil
 	}

@@ -130,24 +130,24 @@ func (a *Attempt) completion(v verdict, answer Answer) store.Completion {
 }
 
 // keyTime is the KeyTime of the next claim, by this process's clock at this moment.
-func (m *Module) keyTime(adm *admission) store.KeyTime {
-	k := store.KeyTime{Made: adm.keyMade, Timed: adm.route.timed()}
+func (m *Module) keyTime(q *request) store.KeyTime {
+	k := store.KeyTime{Made: q.keyMade, Timed: q.route.timed()}
 	if k.Timed {
-		adm.judgedAt = m.cfg.Now()
-		k.Valid = store.Window{From: k.Made.Add(-store.MaxKeyAhead), To: k.Made.Add(adm.keyAge)}
+		q.judgedAt = m.cfg.Now()
+		k.Valid = store.Window{From: k.Made.Add(-store.MaxKeyAhead), To: k.Made.Add(q.keyAge)}
 	}
-	if adm.unaged || adm.tooOld || k.Timed && !k.Valid.Has(adm.judgedAt) {
+	if q.unaged || q.tooOld || k.Timed && !k.Valid.Has(q.judgedAt) {
 		k.Valid = never
 	}
 	return k
 }
 
 // keyRefused is the problem of a key that has no record and was refused because of its time. now is the store's clock.
-func (m *Module) keyRefused(adm *admission, now time.Time) *Problem {
+func (m *Module) keyRefused(q *request, now time.Time) *Problem {
 	switch {
-	case adm.unaged:
+	case q.unaged:
 		return m.unavailable(ErrClock)
-	case adm.route.timed() && adm.keyMade.After(earlier(now, adm.judgedAt).Add(store.MaxKeyAhead)):
+	case q.route.timed() && q.keyMade.After(earlier(now, q.judgedAt).Add(store.MaxKeyAhead)):
 		return NewProblem(CodeKeyInvalid, "the time in this key is ahead of the clock; nothing was run")
 	}
 	return NewProblem(CodeKeyTooOld, "this key is too old for a first request, and its record may be gone; find out whether "+
@@ -156,13 +156,13 @@ func (m *Module) keyRefused(adm *admission, now time.Time) *Problem {
 
 // keyRefusedInShadow is the code with which a key of a route in shadow would be refused because of its time; "" for none.
 // It uses only this process's clock and policy.
-func (m *Module) keyRefusedInShadow(adm *admission) Code {
-	if !adm.route.timed() || adm.keyMade.IsZero() {
+func (m *Module) keyRefusedInShadow(q *request) Code {
+	if !q.route.timed() || q.keyMade.IsZero() {
 		return ""
 	}
-	adm.keyAge = adm.route.KeyAge
-	if m.keyTime(adm).Valid != never {
+	q.keyAge = q.route.KeyAge
+	if m.keyTime(q).Valid != never {
 		return ""
 	}
-	return m.keyRefused(adm, adm.judgedAt).Code
+	return m.keyRefused(q, q.judgedAt).Code
 }

@@ -94,22 +94,22 @@ func (a *Attempt) asRepeat(changed bool) *Reply {
 	if changed {
 		a.observe(Event{Kind: EventStale, Status: a.capture.finalStatus()})
 	}
-	m, adm := a.m, a.admission
+	m, q := a.m, a.req
 	ctx := new(lazyContext).until(&a.inside, time.Now().Add(m.cfg.ClaimTimeout))
 	defer ctx.cancel(context.Canceled)
 	rec, err := m.cfg.Store.Find(ctx, a.ticket.ID, store.Viewer{All: true})
 	if err != nil && !errors.Is(err, ErrNotFound) { // a repeat learns it
-		return m.refuseRepeat(a.request, adm, a.commitUnconfirmed())
+		return m.refuseRepeat(a.request, q, a.commitUnconfirmed())
 	}
 	problem := m.inFlight() // without a record: the other one has not committed yet, or is gone
 	if err == nil {
-		problem = m.repeatProblem(ctx, adm, &store.Claimed{Record: rec})
+		problem = m.repeatProblem(ctx, q, &store.Claimed{Record: rec})
 	}
 	switch {
 	case problem == nil:
-		return m.replay(a.request, adm, &rec)
+		return m.replay(a.request, q, &rec)
 	case !changed:
-		return m.refuseRepeat(a.request, adm, problem)
+		return m.refuseRepeat(a.request, q, problem)
 	case problem.Code == CodeResponseNotReplayable, problem.Code == CodeInFlight && a.steps != nil && err == nil:
 		return a.refuse(problem) // another attempt has taken the Resume operation over
 	}

@@ -37,8 +37,8 @@ func (x *exchange) Principal() core.Principal {
 	return p
 }
 
-// Kept returns nothing: Echo shows the body itself.
-func (x *exchange) Kept() [][]byte { return nil }
+// BodyCopies returns nothing: Echo shows the body itself.
+func (x *exchange) BodyCopies() [][]byte { return nil }
 
 // StatusOf returns the code of an error of Echo: its BodyLimit ends a body of unknown length with one.
 func (x *exchange) StatusOf(err error) int {

@@ -39,8 +39,8 @@ func (x *exchange) Principal() core.Principal {
 	return p
 }
 
-// Kept returns the copy of the body that c.ShouldBindBodyWith has made and will show to the handler (O-6).
-func (x *exchange) Kept() [][]byte {
+// BodyCopies returns the copy of the body that c.ShouldBindBodyWith has made and will show to the handler (O-6).
+func (x *exchange) BodyCopies() [][]byte {
 	if value, ok := x.c.Get(gin.BodyBytesKey); ok {
 		if body, ok := value.([]byte); ok {
 			return [][]byte{body}

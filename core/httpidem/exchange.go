@@ -28,8 +28,8 @@ func (x *exchange) Principal() core.Principal {
 	return p
 }
 
-// Kept returns nothing: net/http shows the body itself.
-func (x *exchange) Kept() [][]byte { return nil }
+// BodyCopies returns nothing: net/http shows the body itself.
+func (x *exchange) BodyCopies() [][]byte { return nil }
 
 // StatusOf returns 0: errors of net/http have no status.
 func (x *exchange) StatusOf(error) int { return 0 }

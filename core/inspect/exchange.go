@@ -28,7 +28,7 @@ func (x *exchange) Principal() core.Principal   { return x.principal }
 func (x *exchange) Request() *http.Request      { return x.r }
 func (x *exchange) SetRequest(r *http.Request)  { x.r = r }
 func (x *exchange) Writer() http.ResponseWriter { return x.w }
-func (x *exchange) Kept() [][]byte              { return nil }
+func (x *exchange) BodyCopies() [][]byte        { return nil }
 func (x *exchange) StatusOf(error) int          { return 0 }
 func (x *exchange) Recycled() any               { return nil }
 func (x *exchange) Overtaken() bool             { return false }

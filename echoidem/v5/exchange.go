@@ -34,8 +34,8 @@ func (x *exchange) Principal() core.Principal {
 	return p
 }
 
-// Kept returns nothing: Echo shows the body itself.
-func (x *exchange) Kept() [][]byte { return nil }
+// BodyCopies returns nothing: Echo shows the body itself.
+func (x *exchange) BodyCopies() [][]byte { return nil }
 
 // StatusOf returns 0: the errors of Echo have a StatusCode method.
 func (x *exchange) StatusOf(error) int { return 0 }
