@@ -78,25 +78,17 @@ func (m *Module) claimTraced(r *http.Request, q *request) (attempt *Attempt, rep
 
 // claimOrAnswer claims the record of an admitted request, or answers from it.
 func (m *Module) claimOrAnswer(r *http.Request, q *request) (*Attempt, *Reply) {
+	for _, pass := range q.route.gates {
+		if reply := pass(m, r, q); reply != nil {
+			return nil, reply
+		}
+	}
 	claim := store.Claim{
 		ID: q.id, Owner: m.newOwner(), Scope: m.cfg.Scoping.PrincipalScope(q.principal),
 		Realm: m.cfg.Scoping.realm(m.service, q.principal), Method: r.Method, Route: q.pattern,
 		Recovery: q.route.Recovery, Hash: q.hash, Lease: q.route.Lease, Deadline: q.route.Deadline,
 		Lean:        q.route.Review == nil,
-		Traceparent: traceparent(r.Context(), m.tracer), Pause: q.route.ResumePause,
-	}
-	if problem := m.checkScoping(r, q.pattern); problem != nil {
-		m.observe(r.Context(), q.refused(problem.Code))
-		return nil, m.refuse(r, problem)
-	}
-	if problem := m.takeAge(r, q); problem != nil {
-		return nil, m.refuseRepeat(r, q, problem)
-	}
-	claim.Key = m.keyTime(q)
-	if claim.Key.Valid != never { // else it is no new command: the claim answers from its record, or refuses it
-		if problem := m.passGates(r, q); problem != nil {
-			return nil, m.refuseRepeat(r, q, problem)
-		}
+		Traceparent: traceparent(r.Context(), m.tracer), Pause: q.route.ResumePause, Key: m.keyTime(q),
 	}
 	q.values = context.WithoutCancel(r.Context())
 	q.claimant = store.ClientContext{Context: q.values, Client: r.Context()}

@@ -1,21 +1,21 @@
 // Package core is the idempotency contract (AUTH-19) without a framework and without a database.
 //
-// A request passes three steps. Each of them may answer instead of the handler:
+// An adapter calls [Module.Idempotent] for each request, and shows it the request as an [Exchange]. Idempotent is three
+// guards, each of which may answer instead of the handler. An adapter offers each by itself, too:
 //
-//	Module.CheckRoles   may this principal call this route?      (roles guard)
-//	Module.Admit        is there one valid key, and a whole body? (key guard)
-//	Module.Begin        claim the record, or replay it           (interceptor)
+//	Module.RolesGuard    may this principal call this route?
+//	Module.KeyGuard      is there one valid key, and a whole body?
+//	Module.Interceptor   claims the record, or replays it
 //
-// [Module.Idempotent] does all three for an adapter, which shows it the request as an [Exchange]. Begin returns an
-// [Attempt]. The handler runs in the attempt's context and writes into its [Capture]; Attempt.Finish records the answer and
-// returns what the client gets. The adapters (ginidem, echoidem, httpidem) only translate the routing, writer and errors
-// of a framework.
+// The interceptor runs the handler in an [Attempt]: in its context, and into its [Capture]. It records the answer, and then
+// sends it. The adapters (ginidem, echoidem, httpidem) translate the routes, the writer and the errors of a framework, and
+// decide nothing.
 //
-// A [Store] keeps the records: gormstore for PostgreSQL and SQLite, memstore for tests. What a store has to do is in
-// package store, which is also the package for its author.
+// A [Store] keeps the records: gormstore for PostgreSQL and SQLite, memstore for tests. Package store says what a store has
+// to do. Only the author of a store needs it.
 //
-// [Module.AuditRoutes] refuses a router whose routes lack guards or are not declared. A module that owns groups
-// ([Config].Owns) asks for their routes only, and lists the others: [Module.Undeclared].
+// [Module.AuditRoutes] returns an error for a router with routes that lack guards or are not declared. With [Config].Owns it
+// asks for the routes of those groups only, and [Module.Undeclared] lists the others.
 //
 // The calls for handlers are [Call], [Checkpoint], [DeriveCall], [DeriveEvent], [Operation], [Reference], [CommandHashOf],
 // [NotApplied], [Failed], [KeepRows] and [InShadow].

@@ -1,29 +1,53 @@
 package core
 
-import "net/http"
+import (
+	"context"
+	"errors"
+	"net/http"
 
-// gate looks at a new command before its claim. It refuses the command, or returns nil. A gate is no claim: two commands
+	"github.com/auth19/idem/core/store"
+)
+
+// gate looks at a command before its claim. It returns the reply that refuses it, or nil. A gate is no claim: two commands
 // may pass it at the same moment.
-type gate func(m *Module, r *http.Request, q *request) *Problem
+type gate func(m *Module, r *http.Request, q *request) *Reply
 
-// gates are the gates that the policy asks for, in their order. A plain route has none. The age of a key is not among them:
-// the claim itself is told how old the key may be, on every route, because a route may have had timed keys before.
-func (p Policy) gates() (gates []gate) {
+// gatesOf returns the gates of a route, in their order. A plain route has only those of a store that knows more than the
+// table of routes: the Scoping of its records, and how old keys were when their route left TimedKey.
+func (m *Module) gatesOf(p Policy) (gates []gate) {
+	if _, ok := m.cfg.Store.(store.Settings); ok {
+		gates = append(gates, (*Module).sameScoping, refusing((*Module).takeAge, false))
+	}
 	if p.MaxOpen > 0 {
-		gates = append(gates, (*Module).checkOpen)
+		gates = append(gates, refusing((*Module).checkOpen, true))
 	}
 	if p.RefuseRekeyed {
-		gates = append(gates, (*Module).refuseRekeyed)
+		gates = append(gates, refusing((*Module).refuseRekeyed, true))
 	}
 	return gates
 }
 
-// passGates returns the problem of the first gate that refuses the command.
-func (m *Module) passGates(r *http.Request, q *request) *Problem {
-	for _, pass := range q.route.gates {
-		if problem := pass(m, r, q); problem != nil {
-			return problem
+// refusing makes a gate of a check that finds a problem. One of new commands leaves a key alone that is refused by its time:
+// the claim answers from its record, or refuses it.
+func refusing(check func(*Module, *http.Request, *request) *Problem, ofNew bool) gate {
+	return func(m *Module, r *http.Request, q *request) *Reply {
+		if ofNew && m.keyTime(q).Valid == never {
+			return nil
 		}
+		if problem := check(m, r, q); problem != nil {
+			return m.refuseRepeat(r, q, problem)
+		}
+		return nil
 	}
-	return nil
+}
+
+// hasRecord reports whether a key has a record. If so, the claim answers from it.
+func (m *Module) hasRecord(ctx context.Context, id ID) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
+	defer cancel()
+	rec, err := m.cfg.Store.Find(ctx, id, store.Viewer{All: true})
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && m.judged(ctx, rec).State() != store.Free, err
 }

@@ -250,7 +250,7 @@ func New(cfg Config) (*Module, error) {
 		bad("MaxClockSkew: %v is not between %v and %v", cfg.MaxClockSkew, minClockSkew, maxClockSkew)
 	}
 	for _, route := range m.allRoutes() {
-		route.gates = route.Policy.gates()
+		route.gates = m.gatesOf(route.Policy)
 	}
 	if err := m.checkProfile(); err != nil {
 		errs = append(errs, err)

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -38,17 +37,6 @@ func (m *Module) refuseRekeyed(r *http.Request, q *request) *Problem {
 		return suspectedDuplicate(earlier.Earlier)
 	}
 	return nil
-}
-
-// hasRecord reports whether a key has a record. If so, the claim answers from it.
-func (m *Module) hasRecord(ctx context.Context, id ID) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
-	defer cancel()
-	rec, err := m.cfg.Store.Find(ctx, id, store.Viewer{All: true})
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
-	}
-	return err == nil && m.judged(ctx, rec).State() != store.Free, err
 }
 
 // suspectedDuplicate is the problem that names the operation of the earlier key, which belongs to the same principal.

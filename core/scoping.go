@@ -172,6 +172,16 @@ func (m *Module) AdoptScoping(ctx context.Context) error {
 	return keeper.AdoptScoping(ctx, m.cfg.Scoping.Namespace, m.cfg.Scoping.fingerprint())
 }
 
+// sameScoping is CheckScoping as a gate.
+func (m *Module) sameScoping(r *http.Request, q *request) *Reply {
+	problem := m.checkScoping(r, q.pattern)
+	if problem == nil {
+		return nil
+	}
+	m.observe(r.Context(), q.refused(problem.Code))
+	return m.refuse(r, problem)
+}
+
 // checkScoping is CheckScoping for a request.
 func (m *Module) checkScoping(r *http.Request, pattern string) *Problem {
 	err := m.CheckScoping(r.Context())

@@ -135,3 +135,16 @@ func (m *Module) tellShadow(r *http.Request, q *request, earlier store.EarlierCo
 func (m *Module) wouldRefuse(r *http.Request, pattern string, id ID, code Code) {
 	m.observe(r.Context(), Event{Kind: EventWouldRefuse, Operation: id, Method: r.Method, Route: pattern, Code: code})
 }
+
+// keyRefusedInShadow is the code with which a key of a route in shadow would be refused because of its time; "" for none.
+// It uses only this process's clock and policy.
+func (m *Module) keyRefusedInShadow(q *request) Code {
+	if !q.route.timed() || q.keyMade.IsZero() {
+		return ""
+	}
+	q.keyAge = q.route.KeyAge
+	if m.keyTime(q).Valid != never {
+		return ""
+	}
+	return m.keyRefused(q, q.judgedAt).Code
+}

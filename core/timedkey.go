@@ -120,15 +120,6 @@ func (m *Module) tombstone(p Policy, timed bool) time.Duration {
 	}
 }
 
-// completion says how long an attempt's answer is kept. The record of a timed key must be kept until the key is too old,
-// for every answer.
-func (a *Attempt) completion(v verdict, answer Answer) store.Completion {
-	if a.timed {
-		return store.Completion{Answer: answer, Retention: a.route.Retention, Tombstone: a.m.tombstone(a.route.Policy, true)}
-	}
-	return a.route.completion(v, answer)
-}
-
 // keyTime is the KeyTime of the next claim, by this process's clock at this moment.
 func (m *Module) keyTime(q *request) store.KeyTime {
 	k := store.KeyTime{Made: q.keyMade, Timed: q.route.timed()}
@@ -152,17 +143,4 @@ func (m *Module) keyRefused(q *request, now time.Time) *Problem {
 	}
 	return NewProblem(CodeKeyTooOld, "this key is too old for a first request, and its record may be gone; find out whether "+
 		"the command was carried out before it is sent with a new key")
-}
-
-// keyRefusedInShadow is the code with which a key of a route in shadow would be refused because of its time; "" for none.
-// It uses only this process's clock and policy.
-func (m *Module) keyRefusedInShadow(q *request) Code {
-	if !q.route.timed() || q.keyMade.IsZero() {
-		return ""
-	}
-	q.keyAge = q.route.KeyAge
-	if m.keyTime(q).Valid != never {
-		return ""
-	}
-	return m.keyRefused(q, q.judgedAt).Code
 }

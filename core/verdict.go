@@ -71,10 +71,13 @@ func judge(e ending) verdict {
 	return recordAlone
 }
 
-// completion says how long an answer is kept. A 400 or 422 whose rows were undone is kept for InvalidRetention.
-func (r *route) completion(v verdict, a Answer) store.Completion {
-	if v == recordAlone && (a.Status == http.StatusBadRequest || a.Status == http.StatusUnprocessableEntity) {
-		return store.Completion{Answer: a, Retention: r.InvalidRetention}
+// completion says how long an answer is kept. A 400 or 422 whose rows were undone is kept for InvalidRetention. The
+// record of a timed key is kept until the key is too old, whatever its answer is.
+func (a *Attempt) completion(v verdict, answer Answer) store.Completion {
+	invalid := answer.Status == http.StatusBadRequest || answer.Status == http.StatusUnprocessableEntity
+	if v == recordAlone && invalid && !a.timed {
+		return store.Completion{Answer: answer, Retention: a.route.InvalidRetention}
 	}
-	return store.Completion{Answer: a, Retention: r.Retention, Tombstone: r.Tombstone}
+	tombstone := a.m.tombstone(a.route.Policy, a.timed)
+	return store.Completion{Answer: answer, Retention: a.route.Retention, Tombstone: tombstone}
 }
