@@ -54,7 +54,7 @@ func (m *Module) AuditRoutes(mounted []adapter.MountedRoute) error {
 				findings = append(findings, fmt.Errorf("%s: %s%s requests run its handler without a key; register it with its method "+
 					"alone, or declare them Exempt with the reason", r, registered, strings.Join(methods, ", ")))
 			}
-		case m.isOthers(r):
+		case m.belongsToOthers(r):
 			listed = append(listed, r)
 		default:
 			missing = append(missing, r)
@@ -247,9 +247,9 @@ func linesOf(routes []adapter.MountedRoute) (lines []string) {
 	return lines
 }
 
-// isOthers reports whether an unsafe route that is not in the table belongs to others: it is outside of Config.Owns, and
-// no guard is in front of it. Behind a guard it would be a finding, because every request would get 500.
-func (m *Module) isOthers(r adapter.MountedRoute) bool {
+// belongsToOthers reports whether other code serves an unsafe route that is not in the table. It is outside of Config.Owns,
+// and has no guard. A guard would refuse every request to it with 500, so such a route is a finding.
+func (m *Module) belongsToOthers(r adapter.MountedRoute) bool {
 	return len(m.cfg.Owns) > 0 && m.owner(r) == "" && !isGuarded(r)
 }
 

@@ -60,8 +60,8 @@ func (m *Module) knownAge(ctx context.Context, st store.Settings, q *request) (s
 	return limit, err
 }
 
-// takeAge is a gate. It finds out whether the key of a request is too old. A route that has left TimedKey still refuses keys that were
-// too old at that time.
+// takeAge is a gate. It finds out whether the key of a request is too old. A route that has left TimedKey still refuses keys
+// that were too old at that time.
 func (m *Module) takeAge(r *http.Request, q *request) *Problem {
 	st, ok := m.cfg.Store.(store.Settings) // New has refused any other store of timed keys
 	if !ok || q.keyMade.IsZero() {

@@ -80,8 +80,8 @@ type Problem struct {
 // Error implements error: "idem: ", the code and the detail.
 func (p *Problem) Error() string { return "idem: " + string(p.Code) + ": " + p.Detail }
 
-// wiring returns the detail as the reason for the observer if the app's routes or guards are wired wrongly, else nil. The
-// app's own people have to correct that, and otherwise only a client would learn of it.
+// wiring returns the detail as an error for the observer, if the app has mounted its routes or guards wrongly; else nil.
+// The app's team must correct that. Without the event only the client would learn of it.
 func (p *Problem) wiring() error {
 	if p.Code == CodeMisconfigured || p.Code == CodeRouteUndeclared {
 		return errors.New("idem: " + p.Detail)
