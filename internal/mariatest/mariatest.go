@@ -1,0 +1,193 @@
+// Package mariatest gives tests a real MariaDB without any preparation: it starts the machine's mariadbd for the test binary.
+//
+//	address := mariatest.Address(t) // a fresh database, as go-sql-driver's DSN
+//
+// TEST_MYSQL_ADDRESS names a server that runs already, as a DSN without a database: "user:password@tcp(host:port)/".
+package mariatest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// addressVariable names a server that runs already.
+const addressVariable = "TEST_MYSQL_ADDRESS"
+
+// readyWithin is how long a server may take to accept connections.
+const readyWithin = time.Minute
+
+// ErrNotInstalled says that there is no mariadbd.
+var ErrNotInstalled = errors.New("mariatest: no mariadbd found: apt-get install --no-install-recommends mariadb-server " +
+	"(it need not be running), or name a server in " + addressVariable)
+
+// server is that of this test binary.
+var server = sync.OnceValues(start)
+
+// databases are counted for their names.
+var databases atomic.Int64
+
+// Address returns the DSN of an empty database that this test has for itself. Without MariaDB the test is skipped.
+func Address(t testing.TB) string {
+	t.Helper()
+	of, err := server()
+	if errors.Is(err, ErrNotInstalled) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprintf("idem_%d_%d", os.Getpid(), databases.Add(1))
+	run(t, of, "CREATE DATABASE "+name)
+	t.Cleanup(func() { run(t, of, "DROP DATABASE "+name) })
+	return of + name
+}
+
+// run sends a statement with the client of the machine.
+func run(t testing.TB, address, statement string) {
+	t.Helper()
+	parts := dsn.FindStringSubmatch(address)
+	if parts == nil {
+		t.Fatalf("mariatest: %s is no user:password@tcp(host:port)/", addressVariable)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), readyWithin)
+	defer cancel()
+	client := exec.CommandContext(ctx, "mariadb", "--no-defaults", "--protocol=tcp", "-u"+parts[1], "-h"+parts[3], "-P"+parts[4],
+		"-e", statement)
+	client.Env = append(os.Environ(), "MYSQL_PWD="+parts[2])
+	if output, err := client.CombinedOutput(); err != nil {
+		t.Errorf("mariatest: %s: %v: %s", statement, err, output)
+	}
+}
+
+var dsn = regexp.MustCompile(`^([^:]*):([^@]*)@tcp\(([^:)]+):(\d+)\)/$`)
+
+// start starts a server that ends with this process, and returns its DSN without a database.
+func start() (string, error) {
+	if named := os.Getenv(addressVariable); named != "" {
+		return named, nil
+	}
+	daemon, err := exec.LookPath("mariadbd")
+	if err != nil {
+		return "", ErrNotInstalled
+	}
+	directory, err := os.MkdirTemp("", "idem-mariatest-")
+	if err != nil {
+		return "", err
+	}
+	owner, err := account(directory)
+	if err != nil {
+		return "", err
+	}
+	data := filepath.Join(directory, "data")
+	install := exec.Command("mariadb-install-db", "--no-defaults", "--datadir="+data,
+		"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
+	install.SysProcAttr = &syscall.SysProcAttr{Credential: owner}
+	if output, err := install.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("mariatest: %w: %s", err, output)
+	}
+	port, err := freePort()
+	if err != nil {
+		return "", err
+	}
+	begin := filepath.Join(directory, "begin.sql")
+	const account = "CREATE USER idem@'127.0.0.1' IDENTIFIED BY 'idem';\nGRANT ALL ON *.* TO idem@'127.0.0.1';\n"
+	if err := os.WriteFile(begin, []byte(account), 0o644); err != nil { //nolint:gosec // the server's account reads it
+		return "", err
+	}
+	log := filepath.Join(directory, "log.err")
+	command := exec.Command(daemon, "--no-defaults", "--datadir="+data, "--socket="+filepath.Join(directory, "s"),
+		"--port="+strconv.Itoa(port), "--bind-address=127.0.0.1", "--skip-name-resolve", "--pid-file="+filepath.Join(directory, "pid"),
+		"--log-error="+log, "--init-file="+begin, "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M",
+		"--max-connections=300", "--performance-schema=OFF")
+	// The kernel ends the server with the test binary. A server that changed its user itself would lose that.
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: owner}
+	started, ended := make(chan error, 1), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // the kernel ends the server with the thread that has started it
+		if err := command.Start(); err != nil {
+			started <- err
+			return
+		}
+		started <- nil
+		ended <- command.Wait()
+	}()
+	if err := <-started; err != nil {
+		return "", err
+	}
+	for deadline := time.Now().Add(readyWithin); ; time.Sleep(20 * time.Millisecond) {
+		text, _ := os.ReadFile(log)
+		if strings.Contains(string(text), "ready for connections") {
+			go removeBehind(directory)
+			return fmt.Sprintf("idem:idem@tcp(127.0.0.1:%d)/", port), nil
+		}
+		select {
+		case err := <-ended:
+			return "", fmt.Errorf("mariatest: the server has ended: %w: %s", err, text)
+		default:
+		}
+		if time.Now().After(deadline) {
+			return "", errors.Join(fmt.Errorf("mariatest: the server accepts no connections after %s", readyWithin),
+				command.Process.Kill())
+		}
+	}
+}
+
+// account is the user that runs the server in place of root, to whom it gives a directory; nil: who runs the tests.
+func account(directory string) (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	found, err := user.Lookup("mysql")
+	if err != nil {
+		return nil, fmt.Errorf("mariatest: MariaDB does not run as root: make a user mysql, or test as another user: %w", err)
+	}
+	uid, uidErr := strconv.ParseUint(found.Uid, 10, 32)
+	gid, gidErr := strconv.ParseUint(found.Gid, 10, 32)
+	if err := errors.Join(uidErr, gidErr, os.Chown(directory, int(uid), int(gid))); err != nil { //nolint:gosec // 32 bits
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
+
+// freePort is below the ephemeral range, from which a client's connection might get it.
+func freePort() (int, error) {
+	for port := 20000 + os.Getpid()%10000; port < 32000; port++ {
+		if listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, listener.Close()
+		}
+	}
+	return 0, errors.New("mariatest: there is no free port")
+}
+
+// removeBehind lets a shell remove the directory when this process is gone, however it ends.
+func removeBehind(directory string) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return
+	}
+	shell := exec.Command("sh", "-c", `cat >/dev/null; sleep 1; rm -rf "$1"`, "sh", directory)
+	shell.Stdin, shell.SysProcAttr = read, &syscall.SysProcAttr{Setsid: true}
+	if shell.Start() == nil {
+		_ = read.Close()
+		held = write
+		_ = shell.Wait()
+	}
+}
+
+// held is open as long as this process lives.
+var held *os.File
