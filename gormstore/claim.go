@@ -89,19 +89,26 @@ func (s *Store) claimInPlace(ctx context.Context, c store.Claim) (claimed store.
 
 // claim claims on q.
 func (s *Store) claim(ctx context.Context, q txn.Querier, c store.Claim) (claimed store.Claimed, err error) {
+	claim := s.insertOrTake
 	if !s.db.Dialect.Returns {
-		return s.claimAndAsk(ctx, q, c)
+		claim = s.claimAndAsk
 	}
 	for try := range txn.MaxTries { // who only looks, or loses, holds the lock for a moment; what was met may have gone
-		if claimed, err = s.insert(ctx, q, c); err != nil || claimed.Won {
-			return claimed, err
-		}
-		claimed, err = s.take(ctx, q, c)
+		claimed, err = claim(ctx, q, c)
 		if again := errors.Is(err, txn.ErrRace) || claimed.Busy && try == 0; !again {
 			return claimed, err
 		}
 	}
 	return claimed, err
+}
+
+// insertOrTake claims where the database's statements answer what they have done.
+func (s *Store) insertOrTake(ctx context.Context, q txn.Querier, c store.Claim) (store.Claimed, error) {
+	claimed, err := s.insert(ctx, q, c)
+	if err != nil || claimed.Won {
+		return claimed, err
+	}
+	return s.take(ctx, q, c)
 }
 
 // claimAlone is claim outside an attempt's transaction. For a key that was seen before it looks first.
@@ -240,13 +247,19 @@ func (s *Store) thereIs(ctx context.Context, scan *recordScan, now time.Time) (s
 }
 
 func (s *Store) claimAndAsk(ctx context.Context, q txn.Querier, c store.Claim) (store.Claimed, error) {
-	n, err := s.db.Exec(ctx, q, insertRecord, append(claimArgs(c), c.Traceparent)...)
-	if err != nil {
+	n, err := s.db.Exec(ctx, q, insertRecord, append(claimArgs(c), c.Traceparent, txn.LockKey(c.ID))...)
+	if err != nil && !s.db.Dialect.IsThere(err) {
 		return store.Claimed{}, err
 	}
+	met := err != nil
 	rec, err := s.find(ctx, q, c.ID)
 	switch {
-	case n == 0 && errors.Is(err, store.ErrNotFound): // with one writer, only a time can be the reason
+	case met && errors.Is(err, store.ErrNotFound): // it was dropped in between
+		return store.Claimed{}, txn.ErrRace
+	case n == 0 && errors.Is(err, store.ErrNotFound): // a lock, or a time
+		if locked, _, err := s.db.TryLock(ctx, q, txn.LockKey(c.ID)); !locked || err != nil {
+			return store.Claimed{Busy: !locked}, err
+		}
 		return s.refused(ctx, q, c)
 	case err != nil:
 		return store.Claimed{}, err
@@ -265,10 +278,14 @@ func (s *Store) claimAndAsk(ctx context.Context, q txn.Querier, c store.Claim) (
 }
 
 func (s *Store) takeOverAndAsk(ctx context.Context, q txn.Querier, c store.Claim, rec store.Record) (store.Claimed, error) {
-	args := append(claimArgs(c), rec.Fence, txn.Latest(c.Window), rec.State() == store.Free, c.Traceparent, rec.EndsBefore())
+	args := append(claimArgs(c), rec.Fence, txn.Latest(c.Window), rec.State() == store.Free, c.Traceparent, rec.EndsBefore(),
+		txn.LockKey(c.ID))
 	n, err := s.db.Exec(ctx, q, takeOver, args...)
-	if err != nil || n == 0 { // 0: the clock has gone back a little
-		return store.Claimed{Record: rec}, err
+	if err == nil && n == 0 { // another claim was quicker, or the clock has gone back a little
+		err = txn.ErrRace
+	}
+	if err != nil {
+		return store.Claimed{}, err
 	}
 	rec, err = s.find(ctx, q, c.ID)
 	return store.Claimed{Won: true, Record: rec}, err

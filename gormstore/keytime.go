@@ -102,8 +102,10 @@ func (s *Store) refused(ctx context.Context, q txn.Querier, c store.Claim) (stor
 		return store.Claimed{}, err
 	case c.Trusts(now) && !c.Key.Allows(now, floor.Time):
 		return keyRefused(now), nil
+	case c.Trusts(now): // the clock is right again, or who had the lock has gone
+		return store.Claimed{}, txn.ErrRace
 	}
-	return store.Claimed{}, store.ErrClock // the clock may be right again now: then the next request succeeds
+	return store.Claimed{}, store.ErrClock
 }
 
 // floors are the floors that a sweep has to raise, in microseconds.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 
 	"gorm.io/gorm"
 
@@ -71,19 +72,32 @@ func Migrate(ctx context.Context, db *gorm.DB, options ...Option) error {
 		if err != nil {
 			return fmt.Errorf("idem: gormstore.Migrate: %w", err)
 		}
-		if _, err := tx.ExecContext(ctx, string(text)); err != nil {
+		if err := execAll(ctx, tx, d, string(text)); err != nil {
 			if txn.SQLState(err) == txn.LockNotAvailable {
 				err = fmt.Errorf("a statement or transaction that takes long has held a table for longer than a second "+
 					"(pg_stat_activity shows it). Migrate has changed nothing, and commands go on: call Migrate again: %w", err)
 			}
 			return fmt.Errorf("idem: gormstore.Migrate: %s: %w", file, err)
 		}
-		insert := "INSERT INTO idempotency_migration (name) VALUES ($1)" // both databases know this form
-		if _, err := tx.ExecContext(ctx, insert, path.Base(file)); err != nil {
+		if err := execAll(ctx, tx, d, "INSERT INTO idempotency_migration (name) VALUES ($1)", path.Base(file)); err != nil {
 			return fmt.Errorf("idem: gormstore.Migrate: %w", err)
 		}
 	}
 	return tx.Commit()
+}
+
+// execAll runs a text, in which there may be many statements.
+func execAll(ctx context.Context, tx *sql.Tx, d *txn.Dialect, text string, args ...any) error {
+	all := []string{text}
+	if d.Bind != nil {
+		all, args = strings.Split(strings.TrimSuffix(d.Bind(text, args), ";\n"), ";\n"), nil
+	}
+	for _, one := range all {
+		if _, err := tx.ExecContext(ctx, one, args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // migrated lists the migrations that Migrate has run before. Migrate runs a migration that another tool has run once

@@ -26,6 +26,8 @@ type Dialect struct {
 	Begin       string // opens a transaction that will write
 	// BeginDurably opens one whose COMMIT is durable whatever was left on the connection.
 	BeginDurably []string
+	// BeginRenewals opens one in which leases are renewed. One row that is locked must not hold up all of them.
+	BeginRenewals []string
 	// BeginTest opens the transaction of a self-test, in which no conflict with others is reported, a constraint fails at the
 	// statement that breaks it, and the server bounds the time of each statement.
 	BeginTest []string
@@ -54,6 +56,14 @@ type Dialect struct {
 	IsNull func(err error, column string) bool
 	// OfStatement reports an error that a statement has wherever it is sent, and that has no SQLSTATE.
 	OfStatement func(err error) bool
+
+	// Bind writes the parameters of a statement into its text; nil: the driver sends them. A statement may then be several, with
+	// a semicolon at the end of a line between two. The row and the count are those of the last one.
+	Bind func(text string, args []any) string
+	// Proves reports that a statement fails by itself where it does not change what it must; nil: its rows are counted.
+	Proves func(name Statement) bool
+	// WriteIn are the options of the transaction that each write of the library has for itself; nil: it has none.
+	WriteIn *sql.TxOptions
 
 	// TakesWrites is a condition that fails where nothing may be written, whatever a question would find.
 	TakesWrites string

@@ -45,7 +45,11 @@ func SQLState(err error) string {
 	}](err); ok {
 		return e.SQLState()
 	}
-	return ""
+	number, state := numbered(err)
+	if known, ok := states[number]; ok {
+		return known
+	}
+	return state
 }
 
 // ReadOnly is the SQLSTATE of a server that takes no writes.

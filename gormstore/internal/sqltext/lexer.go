@@ -14,6 +14,7 @@ type Dialect uint8
 const (
 	Postgres Dialect = iota
 	SQLite
+	MySQL
 
 	Unknown = Postgres // where only the driver is known, or a piece of a statement
 )
@@ -97,7 +98,7 @@ func (l *lexer) next() token {
 	case c == '\'':
 		l.quoted(c)
 		return token{literal, l.text[start:l.at]}
-	case c == '"', c == '`' && l.dialect == SQLite:
+	case c == '"', c == '`' && l.dialect != Postgres:
 		l.quoted(c)
 		return token{quotedName, l.text[start:l.at]}
 	case c == '[' && l.dialect == SQLite:

@@ -183,7 +183,8 @@ func (c *Conn) done(inside sqltext.Findings, rows unread, err error) {
 		_ = c.refused(err)
 	}
 	c.keep(inside, rows, err)
-	if err != nil || inside.Calls {
+	asked := rows == nil || c.db.Dialect.Bind == nil // else the connection is busy with the rows
+	if err != nil || inside.Calls && asked {
 		c.lookWhether(err == nil)
 	}
 	if c.sawEnd() {

@@ -169,6 +169,9 @@ var errOwnWriter = errors.New("idem: gormstore: SQLite has one writer, and the t
 // Write runs fn on the pool: on PostgreSQL at once, on SQLite when this process's one writer is free. fn runs again after a
 // serialization failure or a deadlock, which leaves nothing behind.
 func (d *Database) Write(ctx context.Context, fn func(q Querier) error) error {
+	if d.Dialect.WriteIn != nil {
+		return d.InTx(ctx, fn)
+	}
 	return d.writing(ctx, func() error { return d.OnPool(ctx, fn) })
 }
 
@@ -284,7 +287,13 @@ func (d *Database) over(
 		if err != nil || text == "" {
 			return err
 		}
-		return named(fn(q, text, args), Call{Name: name})
+		before, last := parts(text)
+		for _, first := range before {
+			if _, err := q.ExecContext(ctx, first); err != nil {
+				return named(err, Call{Name: name})
+			}
+		}
+		return named(fn(q, last, args), Call{Name: name})
 	}
 	switch {
 	case q == Querier(d.Pool):

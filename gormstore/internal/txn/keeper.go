@@ -53,12 +53,6 @@ const (
 	leastPlaces = 2
 )
 
-// The messages of a keeper. One row that is locked must not hold up all leases.
-const (
-	keeperBegin = "BEGIN ISOLATION LEVEL READ COMMITTED"
-	keeperLocks = "SET LOCAL lock_timeout = '250ms'"
-)
-
 // keeperOf returns the keeper of d, which is that of the database before it on the same pool.
 func keeperOf(d, before *Database) *keeper {
 	if d.slots.line.places < leastPlaces {
@@ -316,7 +310,7 @@ func (k *keeper) later(r ticketed) bool {
 func (k *keeper) send(due ...ticketed) error {
 	ctx, cancel := context.WithTimeout(context.Background(), renewWithin)
 	defer cancel()
-	calls := []Call{{Text: keeperBegin}, {Text: keeperLocks}}
+	calls := calls(k.db.Dialect.BeginRenewals)
 	for _, r := range due {
 		calls = append(calls, r.call)
 	}

@@ -75,7 +75,7 @@ func (d *Database) beginTest(ctx context.Context, t *Tx) error {
 		return err
 	}
 	texts := d.Dialect.BeginTest
-	return Ask(ctx, own, opening(own, &t.Mark, texts[0], append(calls(texts[1:]), first)...)...)
+	return Ask(ctx, own, d.opening(own, &t.Mark, texts[0], append(calls(texts[1:]), first)...)...)
 }
 
 // Validated remembers that a validation and its self-test have passed.

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,8 +37,11 @@ func calls(texts []string) []Call {
 // Must is a call that changes n rows, or else fails. What may change fewer fails by itself where it can, because COMMIT may
 // be on its way, and returns one row otherwise.
 func (d *Database) Must(n int, c Call) Call {
-	if c.changes = n; d.Dialect.Returns {
+	switch proves := d.Dialect.Proves; {
+	case d.Dialect.Returns:
 		c.changes = 1
+	case proves == nil || !proves(c.Name):
+		c.changes = n
 	}
 	return c
 }
@@ -100,10 +104,16 @@ func sendUntil(ctx context.Context, end time.Time, own *sql.Conn, calls []Call) 
 
 // send sends a call through database/sql.
 func (c *Call) send(ctx context.Context, own *sql.Conn) error {
-	if c.Row != nil {
-		return c.scanned(own.QueryRowContext(ctx, c.Text, c.Args...).Scan(c.Row...))
+	before, last := parts(c.Text)
+	for _, text := range before {
+		if _, err := own.ExecContext(ctx, text); err != nil {
+			return err
+		}
 	}
-	result, err := own.ExecContext(ctx, c.Text, c.Args...)
+	if c.Row != nil {
+		return c.scanned(own.QueryRowContext(ctx, last, c.Args...).Scan(c.Row...))
+	}
+	result, err := own.ExecContext(ctx, last, c.Args...)
 	if err != nil || c.Changed == nil && c.changes == 0 { // not every driver counts
 		return err
 	}
@@ -112,6 +122,12 @@ func (c *Call) send(ctx context.Context, own *sql.Conn) error {
 		return err
 	}
 	return c.counted(n)
+}
+
+// parts are the statements of a text: see dialect.Dialect.Bind.
+func parts(text string) (before []string, last string) {
+	all := strings.Split(text, ";\n")
+	return all[:len(all)-1], all[len(all)-1]
 }
 
 // scanned is the outcome of a call with a row, whose Scan has returned err.

@@ -93,14 +93,18 @@ func TimeLeft(ctx context.Context) time.Duration {
 
 // Opening are the calls that begin a transaction.
 func (d *Database) Opening(own *sql.Conn, m *Mark, first ...Call) []Call {
-	return opening(own, m, d.Dialect.Begin, first...)
+	return d.opening(own, m, d.Dialect.Begin, first...)
 }
 
 // opening are the calls that begin a transaction. The library's savepoint is its mark, or stands in for the transaction's
 // status where the driver does not show that: see Tx.RollbackOurs. A text without parameters may have several statements.
-func opening(own *sql.Conn, m *Mark, begin string, first ...Call) []Call {
+func (d *Database) opening(own *sql.Conn, m *Mark, begin string, first ...Call) []Call {
 	if Status(own) == Unknown {
-		begin += "; " + m.set()
+		between := "; "
+		if d.Dialect.Bind != nil { // its driver takes one statement in a text
+			between = ";\n"
+		}
+		begin += between + m.set()
 	}
 	return append(append(make([]Call, 0, 5), Call{Text: begin}), first...)
 }

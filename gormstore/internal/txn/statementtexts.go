@@ -106,7 +106,11 @@ func (s *Statements) text(ctx context.Context, q Querier, name Statement, args [
 	if !ok {
 		return "", nil, fmt.Errorf("idem: gormstore: there is no statement %q for %s", name, s.Dialect.Name)
 	}
-	return of.text, args[:min(len(args), of.parameters)], nil
+	args = args[:min(len(args), of.parameters)]
+	if s.Dialect.Bind != nil {
+		return s.Dialect.Bind(of.text, args), nil, nil
+	}
+	return of.text, args, nil
 }
 
 // Row is the outcome of QueryRow. Nothing is sent before Scan.

@@ -19,7 +19,8 @@ var statements embed.FS
 // Dialect is PostgreSQL.
 var Dialect = &dialect.Dialect{
 	Name: "postgres", Migrations: "postgres", Connections: 2, Text: sqltext.Postgres, Begin: "BEGIN",
-	BeginDurably: []string{"BEGIN", "SET LOCAL synchronous_commit = on"},
+	BeginDurably:  []string{"BEGIN", "SET LOCAL synchronous_commit = on"},
+	BeginRenewals: []string{"BEGIN ISOLATION LEVEL READ COMMITTED", "SET LOCAL lock_timeout = '250ms'"},
 	BeginTest: []string{"BEGIN ISOLATION LEVEL READ COMMITTED", "SET LOCAL statement_timeout = '10s'",
 		"SET CONSTRAINTS ALL IMMEDIATE"},
 	Isolation: sql.LevelReadCommitted, Statements: []fs.FS{statements}, Finish: finish,
