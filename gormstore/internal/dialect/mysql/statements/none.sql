@@ -1,0 +1,26 @@
+-- What has no use here: nothing is sent.
+
+-- name: insertTimed
+-- insertRecord asks for the floor.
+
+-- name: waitLocks
+-- The rows are waited for.
+
+-- name: begun
+-- A savepoint is the mark.
+
+-- name: asBegun
+
+-- name: askForCheck
+
+-- name: readGuards
+
+-- name: readSettings
+
+-- name: setSettings
+
+-- name: withoutJIT
+
+-- name: confirm
+
+-- name: atStandby
