@@ -115,19 +115,34 @@ func (i *Inbox) markOrTell(ctx context.Context, q txn.Querier, m marker) error {
 // markAndAsk is mark by a statement that does not.
 func (i *Inbox) markAndAsk(ctx context.Context, q txn.Querier, m marker) error {
 	w := i.window()
-	err := i.db.QueryRow(ctx, q, mark, append(m.args(), txn.Micros(w.From), txn.Latest(w))...).Scan(m.made)
-	if !errors.Is(err, sql.ErrNoRows) {
-		return err
+	met := false
+	for range 2 { // the second time the lock is this delivery's own
+		err := i.db.QueryRow(ctx, q, mark, append(m.args(), txn.Micros(w.From), txn.Latest(w), m.Lock())...).Scan(m.made)
+		met = err != nil && i.db.Dialect.IsThere(err)
+		switch {
+		case err == nil && !m.made.Valid:
+			return ErrTooOld
+		case !met && !errors.Is(err, sql.ErrNoRows):
+			return err
+		}
+		hash, err := m.payloadHash(ctx, q)
+		if err == nil {
+			return m.compare(hash, 0)
+		}
+		if !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if locked, _, err := i.db.TryLock(ctx, q, m.Lock()); err != nil || !locked {
+			return cmp.Or(err, ErrBusy)
+		}
+		if _, err = i.db.ClockWithin(ctx, q, w); err != nil {
+			return err
+		}
 	}
-	hash, err := m.payloadHash(ctx, q)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		_, err = i.db.ClockWithin(ctx, q, w)
-		return cmp.Or(err, ErrTooOld)
-	case err != nil:
-		return err
+	if met { // and dropped in between, each time
+		return txn.ErrRace
 	}
-	return m.compare(hash, 0)
+	return ErrTooOld
 }
 
 // window is what the database's clock may show now.

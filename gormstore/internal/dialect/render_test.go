@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/gormstore/internal/dialect"
+	"github.com/auth19/idem/gormstore/internal/dialect/mysql"
 	"github.com/auth19/idem/gormstore/internal/dialect/postgres"
 	"github.com/auth19/idem/gormstore/internal/dialect/sqlite"
 )
@@ -23,7 +24,7 @@ var update = flag.Bool("update", false, "write the statements as they are render
 
 // The whole statements stand in golden.sql of each dialect: there a reviewer sees what a change of a macro changes.
 func TestGoldenStatements(t *testing.T) {
-	for d, schema := range map[*dialect.Dialect]string{postgres.Dialect: "public", sqlite.Dialect: "main"} {
+	for d, schema := range map[*dialect.Dialect]string{postgres.Dialect: "public", sqlite.Dialect: "main", mysql.Dialect: "`public`"} {
 		texts, err := dialect.Render(d, schema)
 		require.NoError(t, err)
 		var all strings.Builder

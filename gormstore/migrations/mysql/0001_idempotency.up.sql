@@ -46,7 +46,7 @@ CREATE TABLE IF NOT EXISTS processed_message_floor (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 CREATE TABLE IF NOT EXISTS idempotency_intent (
   intent varbinary(255) NOT NULL PRIMARY KEY, idempotency_key varbinary(255) NOT NULL, hash_version smallint, command_hash binary(32),
-  planned_at bigint NOT NULL, begun_at bigint, begun_by varbinary(16), ended_at bigint, KEY idempotency_intent_ended (ended_at, intent)
+  planned_at bigint NOT NULL, begun_at bigint, begun_by varbinary(1024), ended_at bigint, KEY idempotency_intent_ended (ended_at, intent)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 CREATE TABLE IF NOT EXISTS idempotency_note (
   record_id binary(32) NOT NULL, token varbinary(32) NOT NULL, written_at bigint NOT NULL, written_by varbinary(255) NOT NULL, body blob NOT NULL,
