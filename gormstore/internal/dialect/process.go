@@ -22,8 +22,9 @@ type Process interface {
 	Reserve(id store.ID, attempt store.Owner) bool
 	Unreserve(id store.ID, attempt store.Owner)
 	IsRunning(id store.ID) bool
-	// StillOpen reports whether a transaction is open on a connection, behind an error that may have ended it.
-	StillOpen(own *sql.Conn) bool
+	// StillOpen reports whether a transaction is open on a connection, behind an error that may have ended it. busy: rows of it
+	// are being read; where nothing can be asked then, it is taken for open, and its end is noticed at the end.
+	StillOpen(own *sql.Conn, busy bool) bool
 	// Serial is locked from a statement on a connection until it is known whether that has ended the transaction: no other
 	// statement may come in between.
 	Serial() sync.Locker
@@ -42,7 +43,7 @@ func (server) Reserve(store.ID, store.Owner) bool { return true }
 func (server) Unreserve(store.ID, store.Owner)    {}
 func (server) IsRunning(store.ID) bool            { return false }
 func (server) Serial() sync.Locker                { return noLock{} }
-func (server) StillOpen(*sql.Conn) bool           { return true }
+func (server) StillOpen(*sql.Conn, bool) bool     { return true }
 
 // noLock is for transactions that no error ends.
 type noLock struct{}

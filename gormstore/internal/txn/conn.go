@@ -108,7 +108,7 @@ func (c *Conn) admit(ctx context.Context, queries ...string) (inside sqltext.Fin
 	writes := false
 	for _, query := range queries {
 		found := c.db.inspections.Of(c.db.Dialect.Text, query)
-		writes = writes || found.Writes && !ownTexts.has(query) // a reference to the operation is no row of the handler's
+		writes = writes || found.Writes && !isOwn(ctx, query) // a reference to the operation is no row of the handler's
 		inside.Join(found)
 	}
 	if inside.Control != nil {
@@ -165,7 +165,7 @@ func (c *Conn) execOwn(ctx context.Context, statement string) error {
 	defer c.release()
 	_, err := c.SQL.ExecContext(ctx, statement)
 	if err != nil {
-		c.lookWhether(false)
+		c.lookWhether(false, false)
 	}
 	return err
 }
@@ -183,9 +183,8 @@ func (c *Conn) done(inside sqltext.Findings, rows unread, err error) {
 		_ = c.refused(err)
 	}
 	c.keep(inside, rows, err)
-	asked := rows == nil || c.db.Dialect.Bind == nil // else the connection is busy with the rows
-	if err != nil || inside.Calls && asked {
-		c.lookWhether(err == nil)
+	if err != nil || inside.Calls {
+		c.lookWhether(err == nil, rows != nil)
 	}
 	if c.sawEnd() {
 		c.onEnded(c.attempt)
@@ -194,10 +193,10 @@ func (c *Conn) done(inside sqltext.Findings, rows unread, err error) {
 
 // lookWhether asks whether the transaction is still open, behind a statement or a row that has failed, and behind a function
 // of the app's: a database may end it itself after some errors, and what came next would commit on its own. byHandler: no
-// error has ended it. c.serial is held.
-func (c *Conn) lookWhether(byHandler bool) {
+// error has ended it. busy: the handler has rows. c.serial is held.
+func (c *Conn) lookWhether(byHandler, busy bool) {
 	switch {
-	case c.db.Process.StillOpen(c.SQL):
+	case c.db.Process.StillOpen(c.SQL, byHandler && busy):
 	case byHandler:
 		if c.ended.CompareAndSwap(false, true) {
 			c.onEnded(c.attempt)
@@ -213,7 +212,7 @@ func (c *Conn) failedRow() {
 	c.serial.Lock()
 	defer c.release()
 	if !c.over {
-		c.lookWhether(false)
+		c.lookWhether(false, false)
 	}
 }
 

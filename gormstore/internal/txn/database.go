@@ -280,8 +280,9 @@ func (d *Database) Reading(ctx context.Context, fn func(q Querier) error) error 
 
 // over runs fn, which sends the statement name, on q, or on one connection of the pool: see onConn.
 func (d *Database) over(
-	ctx context.Context, q Querier, name Statement, args []any, fn func(q Querier, text string, args []any) error,
+	ctx context.Context, q Querier, name Statement, args []any, fn func(ctx context.Context, q Querier, text string, args []any) error,
 ) error {
+	ctx = d.asOwn(ctx)
 	send := func(q Querier) error {
 		text, args, err := d.Statements.text(ctx, q, name, args)
 		if err != nil || text == "" {
@@ -293,7 +294,7 @@ func (d *Database) over(
 				return named(err, Call{Name: name})
 			}
 		}
-		return named(fn(q, last, args), Call{Name: name})
+		return named(fn(ctx, q, last, args), Call{Name: name})
 	}
 	switch {
 	case q == Querier(d.Pool):

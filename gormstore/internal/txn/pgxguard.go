@@ -63,7 +63,7 @@ func guarded(ctx context.Context, c *pgx.Conn, text string) context.Context {
 	if refusal == nil {
 		return ctx
 	}
-	if _, attempts := attemptConns.Load(c); attempts || sqltext.IsControl(text) || ownTexts.has(text) {
+	if _, attempts := attemptConns.Load(c); attempts || sqltext.IsControl(text) || isOwn(ctx, text) {
 		return ctx
 	}
 	if err := pastAttempt(ctx, refusal, sqltext.Unknown, text); err != nil {
@@ -123,6 +123,22 @@ func (t *texts) add(text string) { t.known.Store(text, true) }
 func (t *texts) has(text string) bool {
 	_, ok := t.known.Load(text)
 	return ok
+}
+
+// isOwn reports that a text is a statement of the library's.
+func isOwn(ctx context.Context, text string) bool {
+	return ownTexts.has(text) || ctx.Value(ownText{}) != nil
+}
+
+// ownText marks the context with which a statement is sent whose parameters are in its text.
+type ownText struct{}
+
+// asOwn is ctx for such a statement.
+func (d *Database) asOwn(ctx context.Context) context.Context {
+	if d.Dialect.Bind == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, ownText{}, true)
 }
 
 // guardedConns are the connection of an attempt as the guards see it, by which they know it until the attempt ends.

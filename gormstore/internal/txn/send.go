@@ -22,7 +22,8 @@ type Call struct {
 
 	Changed *int64 // takes how many rows the statement has changed, if it has no Row; may be nil
 
-	changes int // see Must
+	changes int  // see Must
+	bound   bool // Args are in Text
 }
 
 // calls are those of texts.
@@ -104,6 +105,9 @@ func sendUntil(ctx context.Context, end time.Time, own *sql.Conn, calls []Call) 
 
 // send sends a call through database/sql.
 func (c *Call) send(ctx context.Context, own *sql.Conn) error {
+	if c.bound {
+		ctx = context.WithValue(ctx, ownText{}, true)
+	}
 	before, last := parts(c.Text)
 	for _, text := range before {
 		if _, err := own.ExecContext(ctx, text); err != nil {

@@ -41,11 +41,12 @@ var (
 
 // check returns the error of a text that may write past the attempt.
 func (c *sqlGuardConn) check(ctx context.Context, text string) error {
+	sent := ctx
 	if c.begun != nil && !IsOutside(ctx) {
 		ctx = c.begun
 	}
 	refusal := outsideOf(ctx)
-	if refusal == nil || sqltext.IsControl(text) || ownTexts.has(text) {
+	if refusal == nil || sqltext.IsControl(text) || isOwn(sent, text) {
 		return nil
 	}
 	if _, attempts := attemptConns.Load(c); attempts {

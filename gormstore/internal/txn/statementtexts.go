@@ -121,7 +121,7 @@ func (r Row) Scan(targets ...any) error { return r.scan(targets) }
 
 // Exec runs a statement that changes at most a few rows, and returns how many.
 func (d *Database) Exec(ctx context.Context, q Querier, name Statement, args ...any) (n int64, err error) {
-	err = d.over(ctx, q, name, args, func(q Querier, text string, args []any) error {
+	err = d.over(ctx, q, name, args, func(ctx context.Context, q Querier, text string, args []any) error {
 		result, err := q.ExecContext(ctx, text, args...)
 		if err != nil {
 			return err
@@ -136,7 +136,7 @@ func (d *Database) Exec(ctx context.Context, q Querier, name Statement, args ...
 func (d *Database) Each(
 	ctx context.Context, q Querier, name Statement, row func(scan func(into ...any) error) error, args ...any,
 ) error {
-	return d.over(ctx, q, name, args, func(q Querier, text string, args []any) error {
+	return d.over(ctx, q, name, args, func(ctx context.Context, q Querier, text string, args []any) error {
 		rows, err := q.QueryContext(ctx, text, args...)
 		if err != nil {
 			return err
@@ -154,7 +154,7 @@ func (d *Database) Each(
 // QueryRow runs a statement that returns one row. Where the database has no use for it, what Scan gets stays as it is.
 func (d *Database) QueryRow(ctx context.Context, q Querier, name Statement, args ...any) Row {
 	return Row{func(targets []any) error {
-		return d.over(ctx, q, name, args, func(q Querier, text string, args []any) error {
+		return d.over(ctx, q, name, args, func(ctx context.Context, q Querier, text string, args []any) error {
 			return q.QueryRowContext(ctx, text, args...).Scan(targets...)
 		})
 	}}

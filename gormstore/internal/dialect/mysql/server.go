@@ -19,7 +19,10 @@ func newServer() dialect.Process { return server{dialect.OfServer()} }
 const endTimeout = 5 * time.Second
 
 // StillOpen implements [dialect.Process].
-func (server) StillOpen(own *sql.Conn) bool {
+func (server) StillOpen(own *sql.Conn, busy bool) bool {
+	if busy { // the driver would give up the connection
+		return true
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	var open bool

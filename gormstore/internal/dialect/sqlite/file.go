@@ -75,7 +75,7 @@ func (f *file) Close() error {
 const endTimeout = 5 * time.Second
 
 // StillOpen asks with a BEGIN, which fails in a transaction.
-func (*file) StillOpen(own *sql.Conn) bool {
+func (*file) StillOpen(own *sql.Conn, _ bool) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	if _, err := own.ExecContext(ctx, "BEGIN"); err != nil {
