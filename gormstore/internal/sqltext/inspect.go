@@ -94,6 +94,9 @@ var writesNothing = words(`savepoint release rollback set reset lock fetch move 
 
 // read adds what one reading of the text says, and reports whether there is a query in it.
 func (s *Findings) read(l lexer) (queries bool) {
+	if l.dialect == MySQL {
+		return s.readMySQL(l)
+	}
 	text := l
 	for more := true; more && s.Control == nil; {
 		var head [6]token // the longest: ROLLBACK TRANSACTION name TO SAVEPOINT name

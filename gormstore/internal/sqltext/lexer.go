@@ -25,7 +25,7 @@ type tokenKind uint8
 const (
 	endOfText  tokenKind = iota
 	word                 // a keyword or a name
-	quotedName           // "name"; on SQLite [name] and `name` too
+	quotedName           // "name"; on SQLite [name] and `name` too; on MySQL `name`, and "name", which may be a string
 	literal              // a string or a number
 	symbol               // any other character
 )
@@ -61,16 +61,20 @@ type lexer struct {
 	at        int
 	dialect   Dialect
 	backslash bool // standard_conforming_strings is off: a backslash escapes in every string
+
+	quotesNames bool // ANSI_QUOTES is on: no backslash escapes in "..."
+	executable  bool // there was a comment that MySQL may run
 }
 
 // readings returns the ways in which the database may read a text. Before PostgreSQL 19 a string with a backslash can be
 // read in two ways: the setting standard_conforming_strings decides, and the server, a role, a function or the handler may
-// have changed it. The guards cannot know which one counts, so they refuse what either of them says.
+// have changed it. The guards cannot know which one counts, so they refuse what either of them says. On MySQL sql_mode decides.
 func readings(d Dialect, text string) iter.Seq[lexer] {
 	return func(yield func(lexer) bool) {
-		if yield(lexer{text: text, dialect: d}) && d == Postgres && strings.Contains(text, `\`) {
-			yield(lexer{text: text, dialect: d, backslash: true})
-		}
+		escapes := d != SQLite && strings.Contains(text, `\`)
+		_ = yield(lexer{text: text, dialect: d}) &&
+			escapes && yield(lexer{text: text, dialect: d, backslash: true}) &&
+			d == MySQL && yield(lexer{text: text, dialect: d, backslash: true, quotesNames: true})
 	}
 }
 
@@ -92,6 +96,9 @@ func (l *lexer) next() token {
 	case isDigit(c):
 		l.until(func(c byte) bool { return isNamePart(c) && c != '$' || c == '.' })
 		return token{literal, l.text[start:l.at]}
+	case c == '"' && l.dialect == MySQL && l.backslash && !l.quotesNames:
+		l.escapeString()
+		return token{quotedName, l.text[start:l.at]}
 	case c == '\'' && l.backslash:
 		l.escapeStrings()
 		return token{literal, l.text[start:l.at]}
@@ -121,6 +128,11 @@ func (l *lexer) skip() {
 			l.at++
 		case l.dialect == SQLite && strings.HasPrefix(rest, byteOrderMark):
 			l.at += len(byteOrderMark)
+		case l.dialect == MySQL && (rest[0] == '#' || strings.HasPrefix(rest, "--")):
+			if rest[0] == '-' && len(rest) > 2 && rest[2] > ' ' && rest[2] != 0x7f {
+				return // two signs
+			}
+			l.lineComment()
 		case strings.HasPrefix(rest, "--"):
 			l.lineComment()
 		case strings.HasPrefix(rest, "/*"):
@@ -145,7 +157,10 @@ func (l *lexer) lineComment() {
 
 // blockComment skips a comment. On PostgreSQL a comment can contain others.
 func (l *lexer) blockComment() {
-	if l.at += 2; l.dialect == SQLite {
+	if rest := l.text[l.at:]; l.dialect == MySQL && (strings.HasPrefix(rest, "/*!") || strings.HasPrefix(rest, "/*M!")) {
+		l.executable = true
+	}
+	if l.at += 2; l.dialect != Postgres {
 		l.through("*/")
 		return
 	}
@@ -215,12 +230,13 @@ func (l *lexer) escapeStrings() {
 }
 
 func (l *lexer) escapeString() {
+	quote := l.text[l.at]
 	for l.at++; l.at < len(l.text); l.at++ {
 		switch c := l.text[l.at]; {
 		case c == '\\':
 			l.at++
-		case c != '\'':
-		case l.at+1 < len(l.text) && l.text[l.at+1] == '\'':
+		case c != quote:
+		case l.at+1 < len(l.text) && l.text[l.at+1] == quote:
 			l.at++
 		default:
 			l.at++

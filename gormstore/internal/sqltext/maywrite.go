@@ -27,6 +27,8 @@ func Locks(d Dialect, text string) string {
 				return "FOR " + strings.ToUpper(t.text)
 			case last[0].is("FOR") && last[1].is("NO") && t.is("KEY"):
 				return "FOR NO KEY UPDATE"
+			case last[0].is("LOCK") && last[1].is("IN") && t.is("SHARE"):
+				return "LOCK IN SHARE MODE"
 			case last[0].is("FOR") && last[1].is("KEY") && t.is("SHARE"):
 				return "FOR KEY SHARE"
 			}
@@ -43,16 +45,18 @@ func (l lexer) mayWrite() string {
 			tokens = append(tokens, t)
 			continue
 		}
-		if why := statementMayWrite(tokens); why != "" {
+		if why := statementMayWrite(l.dialect, tokens); why != "" {
 			return why
 		}
-		if tokens = tokens[:0]; t.kind == endOfText {
+		if tokens = tokens[:0]; t.kind == endOfText && l.executable {
+			return executableComment
+		} else if t.kind == endOfText {
 			return ""
 		}
 	}
 }
 
-func statementMayWrite(tokens []token) string {
+func statementMayWrite(d Dialect, tokens []token) string {
 	begins := slices.IndexFunc(tokens, func(t token) bool { return !t.isSymbol('(') })
 	if begins < 0 {
 		return ""
@@ -68,7 +72,7 @@ func statementMayWrite(tokens []token) string {
 		case t.kind != word && t.kind != quotedName:
 		case t.kind == word && writing[t.name()] && !locksRows(tokens[:i+1]):
 			return t.text
-		case calls(tokens, i) && !isReadOnly(tokens, i):
+		case calls(tokens, i) && !isReadOnly(d, tokens, i):
 			return "the function " + t.text
 		}
 	}
@@ -175,11 +179,12 @@ func definesTable(tokens []token) bool {
 
 // isReadOnly reports whether the function that is called at the token i only reads: it is called by its name alone, or with
 // pg_catalog before it, and is in the list.
-func isReadOnly(tokens []token, i int) bool {
+func isReadOnly(d Dialect, tokens []token, i int) bool {
 	if i > 0 && tokens[i-1].isSymbol('.') && (i < 2 || tokens[i-2].name() != "pg_catalog") {
 		return false
 	}
-	return readOnly[tokens[i].name()]
+	name := tokens[i].name()
+	return readOnly[name] || d == MySQL && readOnlyOfMySQL[name]
 }
 
 // keywords can stand before a parenthesis. No function has such a name without quotes.
