@@ -23,6 +23,7 @@ type Dialect struct {
 	Migrations  string // their folder in gormstore
 	Connections int    // the smallest pool that works
 	Text        sqltext.Dialect
+	Driver      string // the package of a driver whose texts are read like that; "": as where no database is known
 	Begin       string // opens a transaction that will write
 	// BeginDurably opens one whose COMMIT is durable whatever was left on the connection.
 	BeginDurably []string

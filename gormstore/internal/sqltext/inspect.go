@@ -327,8 +327,8 @@ func changesSettings(first token) bool {
 }
 
 // IsControl reports whether a text only begins or ends a transaction, as that of a handler's own reads does.
-func IsControl(text string) bool {
-	l := lexer{text: text, dialect: Postgres}
+func IsControl(d Dialect, text string) bool {
+	l := lexer{text: text, dialect: d}
 	if first := l.next(); first.kind != word || !transactionControl[first.name()] {
 		return false
 	}

@@ -63,7 +63,7 @@ func guarded(ctx context.Context, c *pgx.Conn, text string) context.Context {
 	if refusal == nil {
 		return ctx
 	}
-	if _, attempts := attemptConns.Load(c); attempts || sqltext.IsControl(text) || isOwn(ctx, text) {
+	if _, attempts := attemptConns.Load(c); attempts || sqltext.IsControl(sqltext.Unknown, text) || isOwn(ctx, text) {
 		return ctx
 	}
 	if err := pastAttempt(ctx, refusal, sqltext.Unknown, text); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"reflect"
 
 	"github.com/auth19/idem/gormstore/internal/sqltext"
 )
@@ -19,12 +20,27 @@ func (g sqlGuard) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sqlGuardConn{Conn: c}, nil
+	return &sqlGuardConn{Conn: c, reads: readsOf(g.Driver())}, nil
+}
+
+// readsOf is how the database of a driver reads a text.
+func readsOf(d driver.Driver) sqltext.Dialect {
+	of := reflect.TypeOf(d)
+	for of != nil && of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	for _, known := range Dialects {
+		if of != nil && known.Driver != "" && of.PkgPath() == known.Driver {
+			return known.Text
+		}
+	}
+	return sqltext.Unknown
 }
 
 // sqlGuardConn is a connection of an app's own *sql.DB, or an attempt's where the store is over the same one.
 type sqlGuardConn struct {
 	driver.Conn
+	reads sqltext.Dialect
 	begun context.Context // of an attempt, with which a transaction was begun; nil: there is none
 }
 
@@ -46,13 +62,13 @@ func (c *sqlGuardConn) check(ctx context.Context, text string) error {
 		ctx = c.begun
 	}
 	refusal := outsideOf(ctx)
-	if refusal == nil || sqltext.IsControl(text) || isOwn(sent, text) {
+	if refusal == nil || sqltext.IsControl(c.reads, text) || isOwn(sent, text) {
 		return nil
 	}
 	if _, attempts := attemptConns.Load(c); attempts {
 		return nil
 	}
-	return pastAttempt(ctx, refusal, sqltext.Unknown, text)
+	return pastAttempt(ctx, refusal, c.reads, text)
 }
 
 // ExecContext implements [driver.ExecerContext].

@@ -111,6 +111,9 @@ FROM `public`.idempotency_record r
 WHERE r.due_at >= $4 AND r.due_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) BETWEEN $2 AND $3
 ORDER BY r.due_at LIMIT $1 FOR UPDATE SKIP LOCKED;
 
+-- name: durably
+SELECT true;
+
 -- name: endIntent
 UPDATE `public`.idempotency_intent AS i SET ended_at = GREATEST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), i.planned_at, coalesce(i.begun_at, 0))
 WHERE i.intent = $1 AND i.ended_at IS NULL AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) BETWEEN $2 AND $3;

@@ -20,6 +20,7 @@ var statements embed.FS
 // Dialect is MariaDB, and MySQL by its grammar.
 var Dialect = &dialect.Dialect{
 	Name: "mysql", Migrations: "mysql", Connections: 2, Text: sqltext.MySQL, Begin: begin,
+	Driver:       "github.com/go-sql-driver/mysql",
 	BeginDurably: []string{begin}, BeginTest: []string{begin}, BeginRenewals: []string{begin},
 	Isolation: sql.LevelReadCommitted, Statements: []fs.FS{statements}, Finish: finish,
 	Reading: readCommitted, WriteIn: readCommitted, Bind: bind, Proves: proves,
