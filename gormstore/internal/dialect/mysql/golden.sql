@@ -395,8 +395,7 @@ FROM (
 LEFT JOIN `public`.idempotency_step s ON s.record_id = o.id AND s.kind = 2;
 
 -- name: outrun
-UPDATE `public`.idempotency_record AS r SET fence = r.fence + 1
-WHERE r.id = $1 AND r.fence = $2 AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
+UPDATE `public`.idempotency_record AS r SET fence = r.fence + 1 WHERE r.id = $1 AND r.fence = $2 AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
 
 -- name: ownsRecord
 SELECT 1 FROM `public`.idempotency_record r WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3) FOR UPDATE;

@@ -14,14 +14,6 @@ WHERE :owned AND r.state IN (1, 3);
 UPDATE :"schema".idempotency_record AS r SET state = 3, probe = r.probe + 1
 WHERE :owned AND r.state IN (1, 3);
 
--- name: release
-UPDATE :"schema".idempotency_record AS r SET state = 5, purge_at = :now + $4, due_at = :now + $4
-WHERE :owned AND r.state = 1;
-
--- name: outrun
-UPDATE :"schema".idempotency_record AS r SET fence = r.fence + 1
-WHERE r.id = $1 AND r.fence = $2 AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= :now;
-
 -- name: lockRecord
 -- It writes: a look behind a COMMIT that was cut off does not wait for it.
 UPDATE :"schema".idempotency_record AS r SET probe = r.probe + 1 WHERE r.id = $1;
