@@ -85,7 +85,7 @@ func start() (string, error) {
 	if err != nil {
 		return "", ErrNotInstalled
 	}
-	directory, err := os.MkdirTemp("", "idem-mariatest-")
+	directory, err := os.MkdirTemp(memory(), "idem-mariatest-")
 	if err != nil {
 		return "", err
 	}
@@ -145,6 +145,17 @@ func start() (string, error) {
 				command.Process.Kill())
 		}
 	}
+}
+
+// memory is a directory whose files are not on a disk, if there is one: the server syncs each COMMIT, as the library asks of it,
+// and no test pulls the plug.
+func memory() string {
+	const directory, needed = "/dev/shm", 1 << 30
+	var of syscall.Statfs_t
+	if err := syscall.Statfs(directory, &of); err != nil || of.Bavail*uint64(of.Bsize) < needed { //nolint:gosec // no size is below 0
+		return ""
+	}
+	return directory
 }
 
 // account is the user that runs the server in place of root, to whom it gives a directory; nil: who runs the tests.
