@@ -114,13 +114,18 @@ func (s *Store) beginInPlace(ctx context.Context, c store.Claim) (a *attempt, cl
 			return nil, claimed, err
 		}
 	}
-	for range 2 { // as in Claim
+	for try := range 2 { // as in Claim
 		err = txn.Retry(ctx, func() (err error) {
 			a, open, claimed, err = s.openAndLook(ctx, c)
 			return err
 		})
-		if err != nil || !claimed.KeyRefused {
+		again := claimed.KeyRefused || claimed.Busy && s.db.Dialect.Slots // a question holds it for a moment
+		if err != nil || !again || try > 0 {
 			break
+		}
+		if open != nil {
+			txn.Rollback(open)
+			open = nil
 		}
 	}
 	return a, claimed, err

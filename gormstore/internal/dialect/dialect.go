@@ -47,6 +47,9 @@ type Dialect struct {
 	// Returns says that one statement can answer what it has written, or why it has not.
 	Returns bool
 
+	// Slots says that keys share locks, and that who asks for a lock takes it for a moment: so it is tried twice.
+	Slots bool
+
 	// Class names an error of the database without its text, which may quote values; "" for any other error.
 	Class func(err error) string
 	// OfCommand reports that an error of the database says something about the command: a value, a constraint.

@@ -132,7 +132,7 @@ WHERE p.own OR p.place = $3 ORDER BY p.id;
 -- name: erase
 UPDATE `public`.idempotency_record AS r SET probe = r.probe + 1, state = IF(r.state = 2, 4, r.state), headers = NULL,
 	body = NULL, partial = false, expires_at = IF(r.expires_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), r.expires_at)
-WHERE r.id = $1 AND r.scope = $2 AND (r.state = 2
+WHERE r.id = (SELECT x.id FROM `public`.idempotency_record x WHERE x.id = $1 FOR UPDATE SKIP LOCKED) AND r.scope = $2 AND (r.state = 2
 	OR r.state = 5 AND (EXISTS (SELECT 1 FROM `public`.idempotency_step s WHERE s.record_id = $1)
 		OR EXISTS (SELECT 1 FROM `public`.idempotency_reference f WHERE f.record_id = $1)
 		OR EXISTS (SELECT 1 FROM `public`.idempotency_note n WHERE n.record_id = $1 AND n.body <> '')));
@@ -222,10 +222,12 @@ SELECT r.fence FROM `public`.idempotency_record r WHERE r.id = $1 AND r.probe = 
 INSERT INTO `public`.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash,
 	created_at, lease_until, deadline_at, realm, timed, traceparent)
 SELECT $1, $2, $3, 1, 1, $4, $5, $6, $7, $8, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $9, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $10, $11, $17, $18
-FROM DUAL WHERE TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) >= $12 AND ($15 = '' OR TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) >= $13 AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) <= $14) AND (SELECT l.slot FROM `public`.idempotency_lock l WHERE l.slot = ($19 & 65535) FOR UPDATE SKIP LOCKED) IS NOT NULL;
-DELETE r FROM `public`.idempotency_record AS r JOIN `public`.idempotency_setting f ON f.name = $15
-WHERE r.id = $1 AND r.owner = $3 AND r.fence = 1 AND $15 <> '' AND $16 <= CAST(f.value AS SIGNED);
-UPDATE `public`.idempotency_record AS r SET probe = r.probe + 1 WHERE r.id = $1 AND r.owner = $3 AND r.fence = 1 AND r.state = 1;
+FROM DUAL WHERE TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) >= $12 AND ($15 = '' OR TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) >= $13 AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) <= $14)
+	AND NOT EXISTS (SELECT 1 FROM `public`.idempotency_record r WHERE r.id = $1) AND (SELECT l.slot FROM `public`.idempotency_lock l WHERE l.slot = ($19 & 65535) FOR UPDATE SKIP LOCKED) IS NOT NULL;
+DELETE FROM `public`.idempotency_record WHERE id = (SELECT x.id FROM `public`.idempotency_record x WHERE x.id = $1 FOR UPDATE SKIP LOCKED) AND owner = $3 AND fence = 1 AND $15 <> ''
+	AND $16 <= (SELECT CAST(f.value AS SIGNED) FROM `public`.idempotency_setting f WHERE f.name = $15);
+UPDATE `public`.idempotency_record AS r SET probe = r.probe + 1
+WHERE r.id = (SELECT x.id FROM `public`.idempotency_record x WHERE x.id = $1 FOR UPDATE SKIP LOCKED) AND r.owner = $3 AND r.fence = 1 AND r.state = 1;
 
 -- name: insertTimed
 ;
@@ -401,7 +403,7 @@ UPDATE `public`.idempotency_record AS r SET fence = r.fence + 1 WHERE r.id = $1 
 SELECT 1 FROM `public`.idempotency_record r WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3) FOR UPDATE;
 
 -- name: park
-UPDATE `public`.idempotency_record AS r SET state = 3, probe = r.probe + 1
+SET STATEMENT innodb_lock_wait_timeout = 1 FOR UPDATE `public`.idempotency_record AS r SET state = 3, probe = r.probe + 1
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3);
 
 -- name: payloadHash
@@ -532,7 +534,7 @@ WHERE r.id IN (each($1)) AND r.owner IN (each($2)) AND r.state = 1;
 SELECT r.id FROM `public`.idempotency_record r WHERE r.id IN (each($1)) AND r.owner IN (each($2)) AND r.state = 5;
 
 -- name: renew
-UPDATE `public`.idempotency_record AS r SET lease_until = LEAST(r.deadline_at,
+SET STATEMENT innodb_lock_wait_timeout = 1 FOR UPDATE `public`.idempotency_record AS r SET lease_until = LEAST(r.deadline_at,
 	IF($4 <= 0, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $4, GREATEST(r.lease_until, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $4))), probe = r.probe + 1
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 
@@ -569,11 +571,10 @@ SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FROM DUAL WHER
 SELECT s.value FROM `public`.idempotency_setting s WHERE s.name = $1;
 
 -- name: settle
-UPDATE `public`.idempotency_record AS r SET state = $3, fence = r.fence + 1, status = $4,
-	partial = false, headers = $5, body = $6, expires_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $7, purge_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $8,
-	due_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $7
-WHERE r.id = $1 AND r.fence = $2 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))) AND r.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND r.deadline_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
-	AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) BETWEEN $9 AND $10 AND true;
+UPDATE `public`.idempotency_record AS r SET status = $4, partial = false, headers = $5, body = $6, expires_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $7,
+	purge_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $8, due_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $7, fence = r.fence + 1, state = $3
+WHERE r.id = (SELECT x.id FROM `public`.idempotency_record x WHERE x.id = $1 FOR UPDATE SKIP LOCKED) AND r.fence = $2 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))) AND r.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND r.deadline_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
+	AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) BETWEEN $9 AND $10;
 
 -- name: sight
 INSERT INTO `public`.idempotency_sighting (id, scope, hash_version, command_hash, seen_at, purge_at)
@@ -601,7 +602,7 @@ UPDATE `public`.idempotency_record AS r SET created_at = IF(r.state = 1, r.creat
 	hash_version = $7, command_hash = $8, lease_until = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $9, deadline_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $10, expires_at = NULL,
 	purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL, traceparent = $21,
 	due_at = NULL
-WHERE r.id = $1 AND r.fence = $18 AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) >= $12 AND (r.state = 5 OR TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) <= $19)
+WHERE r.id = (SELECT x.id FROM `public`.idempotency_record x WHERE x.id = $1 FOR UPDATE SKIP LOCKED) AND r.fence = $18 AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) >= $12 AND (r.state = 5 OR TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) <= $19)
 	AND (r.state = 1 OR $15 = ''
 		OR $16 > COALESCE((SELECT CAST(f.value AS SIGNED) FROM `public`.idempotency_setting f WHERE f.name = $15), -1)
 		AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) >= $13 AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) <= $14)

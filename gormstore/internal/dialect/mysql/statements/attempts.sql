@@ -1,8 +1,12 @@
 -- What an attempt writes to its record, as in ../../postgres/statements/attempts.sql, where the statements are explained. An
 -- UPDATE that would change nothing says so, even where the record is the attempt's: so it counts a probe.
 
+-- macro: not_long
+-- For a statement that many wait for. It waits a second for a row that is held, instead of as long as the server would.
+SET STATEMENT innodb_lock_wait_timeout = 1 FOR
+
 -- name: renew
-UPDATE :"schema".idempotency_record AS r SET lease_until = LEAST(r.deadline_at,
+:not_long UPDATE :"schema".idempotency_record AS r SET lease_until = LEAST(r.deadline_at,
 	IF($4 <= 0, :now + $4, GREATEST(r.lease_until, :now + $4))), probe = r.probe + 1
 WHERE :owned AND r.state = 1;
 
@@ -11,7 +15,7 @@ UPDATE :"schema".idempotency_record AS r SET :answered
 WHERE :owned AND r.state IN (1, 3);
 
 -- name: park
-UPDATE :"schema".idempotency_record AS r SET state = 3, probe = r.probe + 1
+:not_long UPDATE :"schema".idempotency_record AS r SET state = 3, probe = r.probe + 1
 WHERE :owned AND r.state IN (1, 3);
 
 -- name: lockRecord

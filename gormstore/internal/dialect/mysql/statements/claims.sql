@@ -5,16 +5,22 @@
 -- The lock :it was taken: nobody has its slot.
 (SELECT l.slot FROM :"schema".idempotency_lock l WHERE l.slot = :slot(:it) FOR UPDATE SKIP LOCKED) IS NOT NULL
 
+-- macro: unlocked
+-- The record :it, unless another transaction holds it: that may be a segment, which nobody waits for.
+(SELECT x.id FROM :"schema".idempotency_record x WHERE x.id = :it FOR UPDATE SKIP LOCKED)
+
 -- name: insertRecord
--- Fails with 1062 where there is a record. The floor is read behind the INSERT: in front of it the sweep could drop the record
+-- Fails with 1062 where a record has come beside the look, which keeps a repeat from waiting for one. The floor is read behind the INSERT: in front of it the sweep could drop the record
 -- and raise the floor in between. $19 lock. The last statement says whether the claim has won.
 INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash,
 	created_at, lease_until, deadline_at, realm, timed, traceparent)
 SELECT $1, $2, $3, 1, 1, $4, $5, $6, $7, $8, :now, :now + $9, :now + $10, $11, $17, $18
-FROM DUAL WHERE :now >= $12 AND ($15 = '' OR :now >= $13 AND :now <= $14) AND :slot_of($19);
-DELETE r FROM :"schema".idempotency_record AS r JOIN :"schema".idempotency_setting f ON f.name = $15
-WHERE r.id = $1 AND r.owner = $3 AND r.fence = 1 AND $15 <> '' AND $16 <= CAST(f.value AS SIGNED);
-UPDATE :"schema".idempotency_record AS r SET probe = r.probe + 1 WHERE r.id = $1 AND r.owner = $3 AND r.fence = 1 AND r.state = 1;
+FROM DUAL WHERE :now >= $12 AND ($15 = '' OR :now >= $13 AND :now <= $14)
+	AND NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1) AND :slot_of($19);
+DELETE FROM :"schema".idempotency_record WHERE id = :unlocked($1) AND owner = $3 AND fence = 1 AND $15 <> ''
+	AND $16 <= (SELECT CAST(f.value AS SIGNED) FROM :"schema".idempotency_setting f WHERE f.name = $15);
+UPDATE :"schema".idempotency_record AS r SET probe = r.probe + 1
+WHERE r.id = :unlocked($1) AND r.owner = $3 AND r.fence = 1 AND r.state = 1;
 
 -- name: takeOver
 UPDATE :"schema".idempotency_record AS r SET created_at = IF(r.state = 1, r.created_at, :now),
@@ -23,7 +29,7 @@ UPDATE :"schema".idempotency_record AS r SET created_at = IF(r.state = 1, r.crea
 	hash_version = $7, command_hash = $8, lease_until = :now + $9, deadline_at = :now + $10, expires_at = NULL,
 	purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL, traceparent = $21,
 	due_at = NULL
-WHERE r.id = $1 AND r.fence = $18 AND :now >= $12 AND (r.state = 5 OR :now <= $19)
+WHERE r.id = :unlocked($1) AND r.fence = $18 AND :now >= $12 AND (r.state = 5 OR :now <= $19)
 	AND (r.state = 1 OR $15 = ''
 		OR $16 > COALESCE((SELECT CAST(f.value AS SIGNED) FROM :"schema".idempotency_setting f WHERE f.name = $15), -1)
 		AND :now >= $13 AND :now <= $14)

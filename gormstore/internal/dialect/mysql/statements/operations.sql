@@ -37,10 +37,16 @@ FROM :"schema".idempotency_settlement s JOIN :"schema".idempotency_record r ON r
 WHERE substr(r.realm, 1, length($1)) = $1 AND ($2 = '' OR s.settled_by = $2)
 ORDER BY s.settled_at DESC LIMIT $3;
 
+-- name: settle
+UPDATE :"schema".idempotency_record AS r SET status = $4, partial = false, headers = $5, body = $6, expires_at = :now + $7,
+	purge_at = :now + $8, due_at = :now + $7, fence = r.fence + 1, state = $3
+WHERE r.id = :unlocked($1) AND r.fence = $2 AND (:unknown) AND r.lease_until <= :now AND r.deadline_at <= :now
+	AND :now BETWEEN $9 AND $10;
+
 -- name: erase
 UPDATE :"schema".idempotency_record AS r SET probe = r.probe + 1, state = IF(r.state = 2, 4, r.state), headers = NULL,
 	body = NULL, partial = false, expires_at = IF(r.expires_at > :now, :now, r.expires_at)
-WHERE r.id = $1 AND r.scope = $2 AND (r.state = 2
+WHERE r.id = :unlocked($1) AND r.scope = $2 AND (r.state = 2
 	OR r.state = 5 AND (EXISTS (SELECT 1 FROM :"schema".idempotency_step s WHERE s.record_id = $1)
 		OR EXISTS (SELECT 1 FROM :"schema".idempotency_reference f WHERE f.record_id = $1)
 		OR EXISTS (SELECT 1 FROM :"schema".idempotency_note n WHERE n.record_id = $1 AND n.body <> '')));
