@@ -119,8 +119,8 @@ func (s *Store) beginInPlace(ctx context.Context, c store.Claim) (a *attempt, cl
 			a, open, claimed, err = s.openAndLook(ctx, c)
 			return err
 		})
-		again := claimed.KeyRefused || claimed.Busy && s.db.Dialect.Slots // a question holds it for a moment
-		if err != nil || !again || try > 0 {
+		again := claimed.KeyRefused || claimed.Busy && try+1 < s.db.Dialect.LockTries
+		if err != nil || !again {
 			break
 		}
 		if open != nil {

@@ -32,6 +32,8 @@ type Dialect struct {
 	// BeginTest opens the transaction of a self-test, in which no conflict with others is reported, a constraint fails at the
 	// statement that breaks it, and the server bounds the time of each statement.
 	BeginTest []string
+	// LockTries is how often an attempt tries its key's lock: twice where who asks for a lock takes it for a moment. 0: once.
+	LockTries int
 	// Isolation is that of the library's own transactions: what such a transaction reads after it has got a lock must be as new
 	// as the lock.
 	Isolation sql.IsolationLevel
@@ -46,9 +48,6 @@ type Dialect struct {
 	OneWriter bool
 	// Returns says that one statement can answer what it has written, or why it has not.
 	Returns bool
-
-	// Slots says that keys share locks, and that who asks for a lock takes it for a moment: so it is tried twice.
-	Slots bool
 
 	// Class names an error of the database without its text, which may quote values; "" for any other error.
 	Class func(err error) string
