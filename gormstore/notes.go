@@ -70,7 +70,7 @@ func (s *Store) endProposal(ctx context.Context, q txn.Querier, id store.ID, tok
 func (s *Store) annotate(ctx context.Context, q txn.Querier, n store.Note, w store.Window) error {
 	added, err := s.db.Exec(ctx, q, annotate, n.ID[:], n.Token[:], n.Who, n.Text, int64(n.Kind), n.Fence, n.Decision,
 		s.sealer.encoding(), txn.Micros(w.From), txn.Latest(w))
-	if err != nil || added == 1 {
+	if err == nil && added == 1 || err != nil && !s.db.Dialect.IsThere(err) {
 		return err
 	}
 	there, err := s.notes(ctx, q, []store.ID{n.ID})

@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS idempotency_record (
   timed tinyint NOT NULL DEFAULT 0, traceparent varbinary(55) NOT NULL DEFAULT '', attempts int NOT NULL DEFAULT 1,
   created_at bigint NOT NULL, lease_until bigint NOT NULL, deadline_at bigint NOT NULL,
   status smallint NOT NULL DEFAULT 0, answer_encoding smallint NOT NULL DEFAULT 1, partial tinyint NOT NULL DEFAULT 0,
-  expires_at bigint, purge_at bigint, due_at bigint, headers mediumblob, body longblob,
+  expires_at bigint, purge_at bigint, due_at bigint, headers mediumblob, body longblob, ends blob,
   PRIMARY KEY (id), KEY idempotency_record_due (due_at, created_at, id)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 CREATE TABLE IF NOT EXISTS idempotency_lock (slot int unsigned NOT NULL PRIMARY KEY) ENGINE=InnoDB;
@@ -50,7 +50,8 @@ CREATE TABLE IF NOT EXISTS idempotency_intent (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 CREATE TABLE IF NOT EXISTS idempotency_note (
   record_id binary(32) NOT NULL, token varbinary(32) NOT NULL, written_at bigint NOT NULL, written_by varbinary(255) NOT NULL, body blob NOT NULL,
-  PRIMARY KEY (record_id, token)
+  kind tinyint NOT NULL DEFAULT 0, fence bigint NOT NULL DEFAULT 0, encoding smallint NOT NULL DEFAULT 1, decision mediumblob,
+  proposed bigint AS (IF(kind = 1, fence, NULL)), PRIMARY KEY (record_id, token), UNIQUE KEY idempotency_note_proposal (record_id, proposed)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 INSERT IGNORE INTO idempotency_lock (slot) SELECT a.n * 4096 + b.n * 256 + c.n * 16 + d.n FROM
   (SELECT 0 n UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9 UNION SELECT 10 UNION SELECT 11 UNION SELECT 12 UNION SELECT 13 UNION SELECT 14 UNION SELECT 15) a,

@@ -5,9 +5,11 @@ UPDATE `public`.idempotency_record AS r SET scope = $3, realm = $4, method = $5,
 WHERE r.id = $1 AND r.scope = $2 AND r.hash_version = 0 AND true;
 
 -- name: annotate
-INSERT INTO `public`.idempotency_note (record_id, token, written_at, written_by, body)
-SELECT r.id, $2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), $3, $4 FROM `public`.idempotency_record r WHERE r.id = $1 AND r.state IN (1, 3)
-ON DUPLICATE KEY UPDATE token = idempotency_note.token;
+INSERT INTO `public`.idempotency_note (record_id, token, written_at, written_by, body, kind, fence, decision, encoding)
+SELECT r.id, $2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), $3, $4, $5, $6, $7, $8
+FROM `public`.idempotency_record r
+WHERE r.id = $1 AND r.state IN (1, 3) AND ($5 = 0 OR r.fence = $6) AND ($5 <> 1 OR (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))))
+	AND r.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND r.deadline_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) BETWEEN $9 AND $10);
 
 -- name: appendSettlement
 INSERT INTO `public`.idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence, before_state,
@@ -42,10 +44,12 @@ SELECT intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, 
 ;
 
 -- name: blankNotes
-UPDATE `public`.idempotency_note AS n SET body = '' WHERE n.record_id = $1 AND n.body <> '';
+UPDATE `public`.idempotency_note AS n SET body = '', decision = NULL
+WHERE n.record_id = $1 AND (n.body <> '' OR n.decision IS NOT NULL);
 
 -- name: blankNotesOf
-UPDATE `public`.idempotency_note AS n SET body = '' WHERE n.record_id IN (each($1)) AND n.body <> '';
+UPDATE `public`.idempotency_note AS n SET body = '', decision = NULL
+WHERE n.record_id IN (each($1)) AND (n.body <> '' OR n.decision IS NOT NULL);
 
 -- name: bury
 UPDATE `public`.idempotency_record AS r SET state = 4, headers = NULL, body = NULL, partial = false, due_at = r.purge_at
@@ -135,16 +139,17 @@ UPDATE `public`.idempotency_record AS r SET probe = r.probe + 1, state = IF(r.st
 WHERE r.id = (SELECT x.id FROM `public`.idempotency_record x WHERE x.id = $1 FOR UPDATE SKIP LOCKED) AND r.scope = $2 AND (r.state = 2
 	OR r.state = 5 AND (EXISTS (SELECT 1 FROM `public`.idempotency_step s WHERE s.record_id = $1)
 		OR EXISTS (SELECT 1 FROM `public`.idempotency_reference f WHERE f.record_id = $1)
-		OR EXISTS (SELECT 1 FROM `public`.idempotency_note n WHERE n.record_id = $1 AND n.body <> '')));
+		OR EXISTS (SELECT 1 FROM `public`.idempotency_note n WHERE n.record_id = $1
+			AND (n.body <> '' OR n.decision IS NOT NULL))));
 
 -- name: find
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 0, NULL, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
 	r.status, r.partial, r.answer_encoding, r.headers, r.body FROM `public`.idempotency_record r WHERE r.id = $1;
 
 -- name: findFor
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 0, NULL, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
 	r.status, r.partial, r.answer_encoding,
 	CASE WHEN r.scope = $2 OR r.realm BETWEEN $3 AND $4 THEN r.headers END,
 	CASE WHEN r.scope = $2 OR r.realm BETWEEN $3 AND $4 THEN r.body END
@@ -183,17 +188,13 @@ DELETE FROM `public`.processed_message
 WHERE expires_at >= $4 AND expires_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) BETWEEN $2 AND $3 ORDER BY expires_at LIMIT $1
 RETURNING expires_at, consumer_group, source, published_at;
 
--- name: forgetOlder
-DELETE s FROM `public`.idempotency_step AS s WHERE s.record_id = $1 AND s.fence < $2;
-
 -- name: forgetSightings
 DELETE FROM `public`.idempotency_sighting
 WHERE purge_at >= $4 AND purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) BETWEEN $2 AND $3 ORDER BY purge_at LIMIT $1 RETURNING purge_at;
 
 -- name: forgetSteps
-DELETE s FROM `public`.idempotency_step AS s WHERE s.record_id = $1 AND EXISTS (
-	SELECT 1 FROM `public`.idempotency_record r WHERE r.id = $1 AND r.fence = $2
-		AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT r.timed));
+DELETE s FROM `public`.idempotency_step AS s WHERE s.record_id = $1 AND s.fence < $2 AND EXISTS (
+	SELECT 1 FROM `public`.idempotency_record r WHERE r.id = $1 AND (r.owner = $3 OR r.fence = $2 - 1 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT r.timed)));
 
 -- name: held
 SELECT $1 IS NULL OR NOT EXISTS (
@@ -206,16 +207,15 @@ FROM `public`.idempotency_settlement s WHERE s.record_id = $1 ORDER BY s.settled
 
 -- name: importRecord
 UPDATE `public`.idempotency_record AS r SET probe = 0 WHERE r.id = $1 AND r.probe = -1;
-UPDATE `public`.idempotency_record AS r SET scope = $2, realm = $20, owner = $3, fence = r.fence + 1, state = $5,
-	recovery = $6, method = $7, route = $8, hash_version = $9, command_hash = $10, created_at = $11, lease_until = $12,
-	deadline_at = $13, expires_at = $14, purge_at = $15, status = $16, partial = $17, answer_encoding = 1, headers = $18,
-	body = $19, traceparent = '', timed = r.timed OR $21, due_at = $22, probe = -1
+UPDATE `public`.idempotency_record AS r SET fence = r.fence + 1, scope = $2, realm = $20, owner = $3, recovery = $6,
+	method = $7, route = $8, hash_version = $9, command_hash = $10, created_at = $11, lease_until = $12, deadline_at = $13,
+	expires_at = $14, purge_at = $15, status = $16, partial = $17, answer_encoding = 1, headers = $18, body = $19,
+	traceparent = '', timed = r.timed OR $21, due_at = $22, attempts = 1, ends = NULL, state = $5, probe = -1
 WHERE r.id = $1 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT r.timed);
 INSERT INTO `public`.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed, due_at, probe)
 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, -1
-FROM DUAL WHERE ROW_COUNT() = 0 AND NOT EXISTS (SELECT 1 FROM `public`.idempotency_record r WHERE r.id = $1)
-	AND (SELECT l.slot FROM `public`.idempotency_lock l WHERE l.slot = ($23 & 65535) FOR UPDATE SKIP LOCKED) IS NOT NULL;
+FROM DUAL WHERE ROW_COUNT() = 0 AND NOT EXISTS (SELECT 1 FROM `public`.idempotency_record r WHERE r.id = $1);
 SELECT r.fence FROM `public`.idempotency_record r WHERE r.id = $1 AND r.probe = -1;
 
 -- name: insertRecord
@@ -286,7 +286,7 @@ ORDER BY s.settled_at DESC LIMIT $3;
 
 -- name: list
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 0, NULL, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
 	r.status, r.partial, r.answer_encoding, r.headers, r.body FROM `public`.idempotency_record r
 WHERE (r.created_at, r.id) > ($11, $12) AND r.due_at IS NULL AND r.realm >= $2 AND r.realm <= $3
 	AND ($4 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))) OR ($5 OR $6 AND r.deadline_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
@@ -298,7 +298,7 @@ ORDER BY r.created_at, r.id LIMIT $1;
 
 -- name: listNewest
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 0, NULL, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
 	r.status, r.partial, r.answer_encoding, r.headers, r.body FROM `public`.idempotency_record r
 WHERE (r.created_at, r.id) < ($11, $12) AND r.due_at IS NULL AND r.realm >= $2 AND r.realm <= $3
 	AND ($4 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))) OR ($5 OR $6 AND r.deadline_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))) AND r.state = 1 AND r.recovery = 2 AND r.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))
@@ -329,27 +329,27 @@ WHERE r.id = $1 AND r.state = 2 AND r.answer_encoding = 1 AND r.expires_at > TIM
 
 -- name: lookFirst
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 0, NULL, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
 	r.status, r.partial, r.answer_encoding, r.headers, r.body
 FROM (SELECT 1) AS one LEFT JOIN `public`.idempotency_record r ON r.id = $1;
 
 -- name: lookTimed
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), (SELECT CAST(f.value AS SIGNED) FROM `public`.idempotency_setting f WHERE f.name = $2), 0, NULL, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
-	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent,
+	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
 	r.status, r.partial, r.answer_encoding,
 	r.headers, r.body
 FROM (SELECT 1) AS one LEFT JOIN `public`.idempotency_record r ON r.id = $1;
 
 -- name: loseAnswer
 INSERT INTO `public`.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
-SELECT $1, $2, $3, $4, 3, $5, $6, $7, $8, $9, $10, $11, $12, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $13
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, ends)
+SELECT $1, $2, $3, $4, 3, $5, $6, $7, $8, $9, $10, $11, $12, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $13, $14
 FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM `public`.idempotency_record r WHERE r.id = $1);
 UPDATE `public`.idempotency_record AS r SET fence = IF(r.owner = $3, r.fence, GREATEST(r.fence + 1, $4)), scope = $2, owner = $3,
 	state = 3, recovery = $5, method = $6, route = $7, hash_version = $8, command_hash = $9, realm = $10,
 	timed = r.timed OR $11, traceparent = $12, created_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), lease_until = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), deadline_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $13, attempts = 1,
 	status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
-	due_at = NULL, probe = r.probe + 1
+	due_at = NULL, ends = $14, probe = r.probe + 1
 WHERE r.id = $1 AND (r.owner = $3 AND r.state = 3 OR (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT r.timed));
 
 -- name: loseMarker
@@ -385,8 +385,8 @@ ON DUPLICATE KEY UPDATE hash_version = IF(purge_at <= VALUES(seen_at), VALUES(ha
 	purge_at = IF(purge_at <= VALUES(seen_at), VALUES(purge_at), purge_at);
 
 -- name: notesOf
-SELECT n.record_id, n.token, n.written_at, n.written_by, n.body FROM `public`.idempotency_note n
-WHERE n.record_id IN (each($1)) ORDER BY n.record_id, n.written_at, n.token;
+SELECT n.record_id, n.token, n.written_at, n.written_by, n.body, n.kind, n.fence, n.decision, n.encoding
+FROM `public`.idempotency_note n WHERE n.record_id IN (each($1)) ORDER BY n.record_id, n.written_at, n.token;
 
 -- name: openSteps
 SELECT o.id, coalesce(s.name, '')
@@ -403,7 +403,7 @@ UPDATE `public`.idempotency_record AS r SET fence = r.fence + 1 WHERE r.id = $1 
 SELECT 1 FROM `public`.idempotency_record r WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3) FOR UPDATE;
 
 -- name: park
-SET STATEMENT innodb_lock_wait_timeout = 1 FOR UPDATE `public`.idempotency_record AS r SET state = 3, probe = r.probe + 1
+SET STATEMENT innodb_lock_wait_timeout = 1 FOR UPDATE `public`.idempotency_record AS r SET state = 3, ends = COALESCE($4, r.ends), probe = r.probe + 1
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3);
 
 -- name: payloadHash
@@ -475,7 +475,7 @@ UPDATE `public`.idempotency_record AS r SET scope = $2, owner = $3, fence = r.fe
 	route = $7, hash_version = $8, command_hash = $9, realm = $10, timed = r.timed OR $11, traceparent = $12,
 	created_at = CASE WHEN TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) >= $13 THEN TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) END, lease_until = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), deadline_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), attempts = 1, status = $14,
 	partial = $15, answer_encoding = 1, headers = $16, body = $17, expires_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $18, purge_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $19,
-	due_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $18
+	due_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $18, ends = NULL
 WHERE r.id = $1 AND r.fence = $20 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT r.timed);
 INSERT INTO `public`.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
@@ -534,8 +534,8 @@ WHERE r.id IN (each($1)) AND r.owner IN (each($2)) AND r.state = 1;
 SELECT r.id FROM `public`.idempotency_record r WHERE r.id IN (each($1)) AND r.owner IN (each($2)) AND r.state = 5;
 
 -- name: renew
-SET STATEMENT innodb_lock_wait_timeout = 1 FOR UPDATE `public`.idempotency_record AS r SET lease_until = LEAST(r.deadline_at,
-	IF($4 <= 0, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $4, GREATEST(r.lease_until, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $4))), probe = r.probe + 1
+SET STATEMENT innodb_lock_wait_timeout = 1 FOR UPDATE `public`.idempotency_record AS r SET lease_until = LEAST(r.deadline_at, GREATEST(r.lease_until, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $4)),
+	probe = r.probe + 1
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 
 -- name: runOver
@@ -543,7 +543,7 @@ UPDATE `public`.idempotency_record AS r SET scope = $2, owner = $3, fence = r.fe
 	route = $7, hash_version = $8, command_hash = $9, realm = $10, timed = r.timed OR $11, traceparent = $12,
 	created_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), lease_until = CASE WHEN TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) BETWEEN $15 AND $16 THEN TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + LEAST($13, $14) END,
 	deadline_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $14, attempts = 1, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL,
-	expires_at = NULL, purge_at = NULL, due_at = NULL
+	expires_at = NULL, purge_at = NULL, due_at = NULL, ends = NULL
 WHERE r.id = $1 AND r.fence = $17 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT r.timed);
 INSERT INTO `public`.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
@@ -571,7 +571,7 @@ SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FROM DUAL WHER
 SELECT s.value FROM `public`.idempotency_setting s WHERE s.name = $1;
 
 -- name: settle
-UPDATE `public`.idempotency_record AS r SET status = $4, partial = false, headers = $5, body = $6, expires_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $7,
+UPDATE `public`.idempotency_record AS r SET ends = IF(r.state = 1, COALESCE($11, r.ends), r.ends), status = $4, partial = false, headers = $5, body = $6, expires_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $7,
 	purge_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $8, due_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $7, fence = r.fence + 1, state = $3
 WHERE r.id = (SELECT x.id FROM `public`.idempotency_record x WHERE x.id = $1 FOR UPDATE SKIP LOCKED) AND r.fence = $2 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))) AND r.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND r.deadline_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
 	AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) BETWEEN $9 AND $10;
@@ -601,16 +601,20 @@ UPDATE `public`.idempotency_record AS r SET created_at = IF(r.state = 1, r.creat
 	scope = $2, realm = $11, owner = $3, fence = r.fence + 1, state = 1, recovery = $4, method = $5, route = $6,
 	hash_version = $7, command_hash = $8, lease_until = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $9, deadline_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $10, expires_at = NULL,
 	purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL, traceparent = $21,
-	due_at = NULL
+	ends = $22, due_at = NULL
 WHERE r.id = (SELECT x.id FROM `public`.idempotency_record x WHERE x.id = $1 FOR UPDATE SKIP LOCKED) AND r.fence = $18 AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) >= $12 AND (r.state = 5 OR TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) <= $19)
 	AND (r.state = 1 OR $15 = ''
 		OR $16 > COALESCE((SELECT CAST(f.value AS SIGNED) FROM `public`.idempotency_setting f WHERE f.name = $15), -1)
 		AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) >= $13 AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) <= $14)
 	AND IF($20, r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT r.timed, r.state = 1 AND r.recovery = 2 AND r.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND $4 = 2 AND r.hash_version = $7 AND r.command_hash = $8)
-	AND (SELECT l.slot FROM `public`.idempotency_lock l WHERE l.slot = ($22 & 65535) FOR UPDATE SKIP LOCKED) IS NOT NULL;
+	AND (SELECT l.slot FROM `public`.idempotency_lock l WHERE l.slot = ($23 & 65535) FOR UPDATE SKIP LOCKED) IS NOT NULL;
 
 -- name: tryLock
 SELECT (SELECT l.slot FROM `public`.idempotency_lock l WHERE l.slot = ($1 & 65535) FOR UPDATE SKIP LOCKED) IS NOT NULL, NULL, true;
+
+-- name: turnProposal
+UPDATE `public`.idempotency_note AS n SET kind = $5
+WHERE n.record_id = $1 AND n.token = $2 AND n.fence = $3 AND n.kind = $4 AND n.written_by <> $6;
 
 -- name: waitLocks
 ;
@@ -620,3 +624,8 @@ SELECT CONCAT(@@hostname, ' ', @@port, ' ', DATABASE());
 
 -- name: withoutJIT
 ;
+
+-- name: yield
+SET STATEMENT innodb_lock_wait_timeout = 1 FOR UPDATE `public`.idempotency_record AS r SET lease_until = LEAST(r.deadline_at, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - $5), ends = COALESCE($4, r.ends),
+	probe = r.probe + 1
+WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;

@@ -6,8 +6,13 @@
 SET STATEMENT innodb_lock_wait_timeout = 1 FOR
 
 -- name: renew
-:not_long UPDATE :"schema".idempotency_record AS r SET lease_until = LEAST(r.deadline_at,
-	IF($4 <= 0, :now + $4, GREATEST(r.lease_until, :now + $4))), probe = r.probe + 1
+:not_long UPDATE :"schema".idempotency_record AS r SET lease_until = LEAST(r.deadline_at, GREATEST(r.lease_until, :now + $4)),
+	probe = r.probe + 1
+WHERE :owned AND r.state = 1;
+
+-- name: yield
+:not_long UPDATE :"schema".idempotency_record AS r SET lease_until = LEAST(r.deadline_at, :now - $5), ends = COALESCE($4, r.ends),
+	probe = r.probe + 1
 WHERE :owned AND r.state = 1;
 
 -- name: complete
@@ -15,7 +20,7 @@ UPDATE :"schema".idempotency_record AS r SET :answered
 WHERE :owned AND r.state IN (1, 3);
 
 -- name: park
-:not_long UPDATE :"schema".idempotency_record AS r SET state = 3, probe = r.probe + 1
+:not_long UPDATE :"schema".idempotency_record AS r SET state = 3, ends = COALESCE($4, r.ends), probe = r.probe + 1
 WHERE :owned AND r.state IN (1, 3);
 
 -- name: lockRecord
@@ -44,7 +49,7 @@ UPDATE :"schema".idempotency_record AS r SET scope = $2, owner = $3, fence = r.f
 	route = $7, hash_version = $8, command_hash = $9, realm = $10, timed = r.timed OR $11, traceparent = $12,
 	created_at = CASE WHEN :now >= $13 THEN :now END, lease_until = :now, deadline_at = :now, attempts = 1, status = $14,
 	partial = $15, answer_encoding = 1, headers = $16, body = $17, expires_at = :now + $18, purge_at = :now + $19,
-	due_at = :now + $18
+	due_at = :now + $18, ends = NULL
 WHERE r.id = $1 AND r.fence = $20 AND (:free);
 INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
@@ -63,7 +68,7 @@ UPDATE :"schema".idempotency_record AS r SET scope = $2, owner = $3, fence = r.f
 	route = $7, hash_version = $8, command_hash = $9, realm = $10, timed = r.timed OR $11, traceparent = $12,
 	created_at = :now, lease_until = CASE WHEN :now BETWEEN $15 AND $16 THEN :now + LEAST($13, $14) END,
 	deadline_at = :now + $14, attempts = 1, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL,
-	expires_at = NULL, purge_at = NULL, due_at = NULL
+	expires_at = NULL, purge_at = NULL, due_at = NULL, ends = NULL
 WHERE r.id = $1 AND r.fence = $17 AND (:free);
 INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
@@ -80,12 +85,12 @@ SELECT :now FROM DUAL WHERE ROW_COUNT() = 1;
 
 -- name: loseAnswer
 INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
-SELECT $1, $2, $3, $4, 3, $5, $6, $7, $8, $9, $10, $11, $12, :now, :now, :now + $13
+	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, ends)
+SELECT $1, $2, $3, $4, 3, $5, $6, $7, $8, $9, $10, $11, $12, :now, :now, :now + $13, $14
 FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1);
 UPDATE :"schema".idempotency_record AS r SET fence = IF(r.owner = $3, r.fence, GREATEST(r.fence + 1, $4)), scope = $2, owner = $3,
 	state = 3, recovery = $5, method = $6, route = $7, hash_version = $8, command_hash = $9, realm = $10,
 	timed = r.timed OR $11, traceparent = $12, created_at = :now, lease_until = :now, deadline_at = :now + $13, attempts = 1,
 	status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL, expires_at = NULL, purge_at = NULL,
-	due_at = NULL, probe = r.probe + 1
+	due_at = NULL, ends = $14, probe = r.probe + 1
 WHERE r.id = $1 AND (r.owner = $3 AND r.state = 3 OR (:free));

@@ -28,13 +28,13 @@ UPDATE :"schema".idempotency_record AS r SET created_at = IF(r.state = 1, r.crea
 	scope = $2, realm = $11, owner = $3, fence = r.fence + 1, state = 1, recovery = $4, method = $5, route = $6,
 	hash_version = $7, command_hash = $8, lease_until = :now + $9, deadline_at = :now + $10, expires_at = NULL,
 	purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL, traceparent = $21,
-	due_at = NULL
+	ends = $22, due_at = NULL
 WHERE r.id = :unlocked($1) AND r.fence = $18 AND :now >= $12 AND (r.state = 5 OR :now <= $19)
 	AND (r.state = 1 OR $15 = ''
 		OR $16 > COALESCE((SELECT CAST(f.value AS SIGNED) FROM :"schema".idempotency_setting f WHERE f.name = $15), -1)
 		AND :now >= $13 AND :now <= $14)
 	AND IF($20, :free, :resumable AND $4 = 2 AND r.hash_version = $7 AND r.command_hash = $8)
-	AND :slot_of($22);
+	AND :slot_of($23);
 
 -- name: lockFirst
 -- The lock is a row of a table of slots, until the end of the transaction. A slot that somebody has is skipped.
@@ -71,14 +71,13 @@ SELECT IF(:slot_of($1), 1, (SELECT v.n FROM :"schema".idempotency_never v));
 -- name: importRecord
 -- The probe marks what this very import has written.
 UPDATE :"schema".idempotency_record AS r SET probe = 0 WHERE r.id = $1 AND r.probe = -1;
-UPDATE :"schema".idempotency_record AS r SET scope = $2, realm = $20, owner = $3, fence = r.fence + 1, state = $5,
-	recovery = $6, method = $7, route = $8, hash_version = $9, command_hash = $10, created_at = $11, lease_until = $12,
-	deadline_at = $13, expires_at = $14, purge_at = $15, status = $16, partial = $17, answer_encoding = 1, headers = $18,
-	body = $19, traceparent = '', timed = r.timed OR $21, due_at = $22, probe = -1
+UPDATE :"schema".idempotency_record AS r SET fence = r.fence + 1, scope = $2, realm = $20, owner = $3, recovery = $6,
+	method = $7, route = $8, hash_version = $9, command_hash = $10, created_at = $11, lease_until = $12, deadline_at = $13,
+	expires_at = $14, purge_at = $15, status = $16, partial = $17, answer_encoding = 1, headers = $18, body = $19,
+	traceparent = '', timed = r.timed OR $21, due_at = $22, attempts = 1, ends = NULL, state = $5, probe = -1
 WHERE r.id = $1 AND (:free);
 INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed, due_at, probe)
 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, -1
-FROM DUAL WHERE ROW_COUNT() = 0 AND NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1)
-	AND :slot_of($23);
+FROM DUAL WHERE ROW_COUNT() = 0 AND NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1);
 SELECT r.fence FROM :"schema".idempotency_record r WHERE r.id = $1 AND r.probe = -1;

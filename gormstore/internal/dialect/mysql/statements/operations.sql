@@ -38,7 +38,7 @@ WHERE substr(r.realm, 1, length($1)) = $1 AND ($2 = '' OR s.settled_by = $2)
 ORDER BY s.settled_at DESC LIMIT $3;
 
 -- name: settle
-UPDATE :"schema".idempotency_record AS r SET status = $4, partial = false, headers = $5, body = $6, expires_at = :now + $7,
+UPDATE :"schema".idempotency_record AS r SET ends = IF(r.state = 1, COALESCE($11, r.ends), r.ends), status = $4, partial = false, headers = $5, body = $6, expires_at = :now + $7,
 	purge_at = :now + $8, due_at = :now + $7, fence = r.fence + 1, state = $3
 WHERE r.id = :unlocked($1) AND r.fence = $2 AND (:unknown) AND r.lease_until <= :now AND r.deadline_at <= :now
 	AND :now BETWEEN $9 AND $10;
@@ -49,7 +49,8 @@ UPDATE :"schema".idempotency_record AS r SET probe = r.probe + 1, state = IF(r.s
 WHERE r.id = :unlocked($1) AND r.scope = $2 AND (r.state = 2
 	OR r.state = 5 AND (EXISTS (SELECT 1 FROM :"schema".idempotency_step s WHERE s.record_id = $1)
 		OR EXISTS (SELECT 1 FROM :"schema".idempotency_reference f WHERE f.record_id = $1)
-		OR EXISTS (SELECT 1 FROM :"schema".idempotency_note n WHERE n.record_id = $1 AND n.body <> '')));
+		OR EXISTS (SELECT 1 FROM :"schema".idempotency_note n WHERE n.record_id = $1
+			AND (n.body <> '' OR n.decision IS NOT NULL))));
 
 -- name: keepSetting
 INSERT INTO :"schema".idempotency_setting (name, value) VALUES ($1, $2) ON DUPLICATE KEY UPDATE value = VALUES(value);
@@ -61,9 +62,12 @@ WHERE NOT EXISTS (SELECT 1 FROM :"schema".idempotency_setting o WHERE o.name LIK
 ON DUPLICATE KEY UPDATE name = idempotency_setting.name;
 
 -- name: annotate
-INSERT INTO :"schema".idempotency_note (record_id, token, written_at, written_by, body)
-SELECT r.id, $2, :now, $3, $4 FROM :"schema".idempotency_record r WHERE r.id = $1 AND r.state IN (1, 3)
-ON DUPLICATE KEY UPDATE token = idempotency_note.token;
+-- Fails with 1062 where it is there, or another open proposal is.
+INSERT INTO :"schema".idempotency_note (record_id, token, written_at, written_by, body, kind, fence, decision, encoding)
+SELECT r.id, $2, :now, $3, $4, $5, $6, $7, $8
+FROM :"schema".idempotency_record r
+WHERE r.id = $1 AND r.state IN (1, 3) AND ($5 = 0 OR r.fence = $6) AND ($5 <> 1 OR (:unknown)
+	AND r.lease_until <= :now AND r.deadline_at <= :now AND :now BETWEEN $9 AND $10);
 
 -- name: refer
 INSERT INTO :"schema".idempotency_reference (record_id, name, value, realm, referred_at)

@@ -32,7 +32,7 @@ func TestStore(t *testing.T) {
 	require.NoError(t, gormstore.Migrate(t.Context(), db))
 	require.NoError(t, db.Exec("CREATE TABLE effects (name varchar(255) NOT NULL) ENGINE=InnoDB").Error)
 	newSubject := func(t *testing.T) storetest.Subject { return subject(t, db, twin) }
-	features := storetest.Features{Attempts: true, Rows: true, Shared: true, Watch: true, Settings: true}
+	features := storetest.Features{Attempts: true, Rows: true, Shared: true, Watch: true, Settings: true, Proposed: true}
 	storetest.Run(t, newSubject, features)
 	t.Run("stress", func(t *testing.T) { storetest.Stress(t, newSubject, features) })
 }
