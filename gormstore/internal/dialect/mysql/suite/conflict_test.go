@@ -42,7 +42,7 @@ func TestASwallowedDeadlock(t *testing.T) {
 	require.NoError(t, <-blocked)
 
 	require.Error(t, stock(gormstore.Tx(ctx)), "the transaction is no more")
-	_, err := a.Seal(ctx, answered())
+	_, err := a.Seal(t.Context(), answered())
 	require.ErrorIs(t, err, store.ErrRetryable)
 	require.NoError(t, tx.Rollback().Error)
 	require.Zero(t, effects(t, db))
@@ -75,7 +75,7 @@ func TestASwallowedLockTimeout(t *testing.T) {
 			require.NoError(t, h.Exec("ROLLBACK TO mine").Error)
 			require.NoError(t, stock(h))
 		}
-		_, err := a.Seal(ctx, answered())
+		_, err := a.Seal(t.Context(), answered())
 		if undoes {
 			require.NoError(t, err)
 		} else {
