@@ -113,7 +113,7 @@ func start() (string, error) {
 	command := exec.Command(daemon, "--no-defaults", "--datadir="+data, "--socket="+filepath.Join(directory, "s"),
 		"--port="+strconv.Itoa(port), "--bind-address=127.0.0.1", "--skip-name-resolve", "--pid-file="+filepath.Join(directory, "pid"),
 		"--log-error="+log, "--init-file="+begin, "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M",
-		"--max-connections=300", "--performance-schema=OFF")
+		"--max-connections=300", "--idle-transaction-timeout=120", "--performance-schema=OFF")
 	// The kernel ends the server with the test binary. A server that changed its user itself would lose that.
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: owner}
 	started, ended := make(chan error, 1), make(chan error, 1)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/auth19/idem/gormstore/internal/dialect"
 )
@@ -27,50 +26,48 @@ WHERE s.table_schema = DATABASE() AND s.table_name = ? AND s.non_unique = 0 GROU
 const earlyTriggers = `SELECT t.trigger_name FROM information_schema.triggers t WHERE t.event_object_schema = DATABASE()
 	AND t.event_object_table = ? AND t.event_manipulation = 'INSERT' AND t.action_timing = 'BEFORE'`
 
-const settings = `SELECT @@innodb_flush_log_at_trx_commit, @@log_bin AND @@sync_binlog <> 1, @@innodb_doublewrite, @@read_only,
-	@@tx_isolation, @@autocommit, @@sql_mode, @@completion_type, @@version`
-
-// inspect checks the settings of the server and of the connection, and the tables' engine.
+// inspect checks the settings of the server and of the connection, and the tables.
 func inspect(ctx context.Context, q dialect.Querier, schema string, need dialect.Rights, _ bool) []error {
-	var flush int
-	var unsynced, doublewrite, readOnly, autocommit bool
-	var isolation, mode, completion, version string
-	err := q.QueryRowContext(ctx, settings).Scan(&flush, &unsynced, &doublewrite, &readOnly, &isolation, &autocommit, &mode,
-		&completion, &version)
+	set, err := readSettings(ctx, q)
 	if err != nil {
 		return []error{err}
 	}
-	var errs []error
-	add := func(wrong bool, text string, args ...any) {
-		if wrong {
-			errs = append(errs, fmt.Errorf(text, args...))
-		}
-	}
-	if readOnly {
-		errs = append(errs, dialect.NoWritesError("the server is read_only: connect to the primary"))
-	}
-	add(!strings.Contains(version, "MariaDB"), "the server is %q: only MariaDB was tried", version)
-	add(flush != 1, "innodb_flush_log_at_trx_commit is %d: a crash would lose money; set it to 1", flush)
-	add(unsynced, "sync_binlog is not 1: a crash would lose money; set it to 1")
-	add(!doublewrite, "innodb_doublewrite is off: a crash could tear a page; set it to ON")
-	add(isolation == "SERIALIZABLE" || isolation == "READ-UNCOMMITTED", "transaction_isolation is %s: use READ-COMMITTED or "+
-		"REPEATABLE-READ", isolation)
-	add(!autocommit, "autocommit is off: take it out of the connection's address")
-	add(completion != "NO_CHAIN", "completion_type is %s: set it to NO_CHAIN", completion)
-	add(!strings.Contains(mode, "STRICT_TRANS_TABLES"), "sql_mode lacks STRICT_TRANS_TABLES: texts and numbers would be cut in "+
-		"silence")
+	errs := judge(set)
 	if len(need) == 0 {
 		return errs
 	}
-	flaws, err := dialect.Texts(ctx, q, `SELECT CONCAT('table ', t.table_name, ' has the engine ', t.engine,
-		': its rows stay after ROLLBACK; ALTER TABLE ', t.table_name, ' ENGINE = InnoDB') FROM information_schema.tables t
-		WHERE t.table_schema = TRIM(BOTH '`+"`"+`' FROM ?) AND t.table_type = 'BASE TABLE' AND t.engine <> 'InnoDB'
-		AND (t.table_name LIKE 'idempotency%' OR t.table_name LIKE 'processed%')`, schema)
+	flaws, err := dialect.Texts(ctx, q, tableFlaws, schema)
 	if err != nil {
 		return append(errs, err)
 	}
 	for _, flaw := range flaws {
 		errs = append(errs, errors.New(flaw))
 	}
+	var slots int
+	if err := q.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+schema+".idempotency_lock").Scan(&slots); err != nil {
+		return append(errs, err)
+	}
+	if slots != lockSlots {
+		errs = append(errs, fmt.Errorf("idempotency_lock has %d rows, and must have %d: keys without one are never free; run the "+
+			"migration's INSERT IGNORE INTO idempotency_lock again", slots, lockSlots))
+	}
 	return errs
 }
+
+const lockSlots = 65536 // see :slot of macros.sql
+
+// tableFlaws lists what is wrong with the library's tables in the schema ?, beyond their columns.
+const tableFlaws = `SELECT CASE
+	WHEN t.engine <> 'InnoDB' THEN CONCAT('table ', t.table_name, ' has the engine ', t.engine,
+		': its rows stay after ROLLBACK; ALTER TABLE ', t.table_name, ' ENGINE = InnoDB')
+	WHEN t.create_options LIKE '%COMPRESSED%' THEN CONCAT('table ', t.table_name,
+		' is compressed: an answer that fits a row today may not tomorrow; ALTER TABLE ', t.table_name, ' ROW_FORMAT = DYNAMIC')
+	ELSE (SELECT CONCAT('column ', c.table_name, '.', c.column_name, ' is a ', c.column_type,
+			': two keys that a collation takes for one would be one; restore the type that the migration gives it')
+		FROM information_schema.columns c WHERE c.table_schema = t.table_schema AND c.table_name = t.table_name
+			AND c.collation_name IS NOT NULL AND c.table_name <> 'idempotency_migration' LIMIT 1)
+	END AS flaw
+FROM information_schema.tables t
+WHERE t.table_schema = TRIM(BOTH '` + "`" + `' FROM ?) AND t.table_type = 'BASE TABLE'
+	AND (t.table_name LIKE 'idempotency\\_%' OR t.table_name LIKE 'processed\\_message%')
+HAVING flaw IS NOT NULL`

@@ -1,0 +1,117 @@
+package mysql
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/auth19/idem/gormstore/internal/dialect"
+)
+
+// rule is what the library asks of a setting of the server, or of the connection.
+type rule struct {
+	setting string
+	right   func(value string, set map[string]string) bool
+	why     string // and the line that mends it
+}
+
+// rules are judged where the server has the setting.
+var rules = []rule{
+	{"version", isTried, "only MariaDB 10.6 and later was tried"},
+	{"innodb_flush_log_at_trx_commit", is("1"), "a crash would lose money: SET GLOBAL innodb_flush_log_at_trx_commit = 1"},
+	{"sync_binlog", unlessLogged(is("1")), "a crash would lose money: SET GLOBAL sync_binlog = 1"},
+	{"binlog_format", unlessLogged(is("ROW", "MIXED")), "the server refuses READ COMMITTED: SET GLOBAL binlog_format = ROW"},
+	{"innodb_doublewrite", is("ON"), "a crash could tear a page: start the server with innodb_doublewrite = ON"},
+	{"innodb_flush_method", is("fsync", "O_DSYNC", "O_DIRECT", "O_DIRECT_NO_FSYNC"), "a crash would lose money: start the server with " +
+		"innodb_flush_method = O_DIRECT"},
+	{"tx_isolation", is("READ-COMMITTED", "REPEATABLE-READ"), "add transaction_isolation='REPEATABLE-READ' to the connection's address"},
+	{"tx_read_only", is("OFF"), "nothing can be written: take tx_read_only out of the connection's address"},
+	{"autocommit", is("ON"), "take it out of the connection's address"},
+	{"completion_type", is("NO_CHAIN"), "add completion_type=NO_CHAIN to the connection's address"},
+	{"sql_mode", has("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES"), "texts and numbers would be cut in silence: add " +
+		"sql_mode='TRADITIONAL' to the connection's address"},
+	{"character_set_client", is("utf8mb4", "utf8mb3", "utf8", "latin1", "ascii", "binary"), "a character may end in a backslash, " +
+		"which the guards read as one: add charset=utf8mb4 to the connection's address"},
+	{"max_allowed_packet", between(4<<20, 1<<40), "an answer of 1 MiB would not fit: SET GLOBAL max_allowed_packet = 16777216"},
+	{"idle_transaction_timeout", func(value string, set map[string]string) bool {
+		const longest = 600
+		return between(1, longest)(value, nil) || between(1, longest)(set["wait_timeout"], nil)
+	}, "a host that is gone would hold its keys: add idle_transaction_timeout=120 to the connection's address, twice the " +
+		"attempt's deadline"},
+	{"innodb_lock_wait_timeout", between(1, 60), "a statement would wait beyond the attempt's deadline: add " +
+		"innodb_lock_wait_timeout=50 to the connection's address"},
+	{"wsrep_on", is("OFF"), "Galera was not tried with this release"},
+}
+
+// readSettings reads those that rules name, and what they depend on.
+func readSettings(ctx context.Context, q dialect.Querier) (map[string]string, error) {
+	names := []string{"'LOG_BIN'", "'READ_ONLY'", "'WAIT_TIMEOUT'"}
+	for _, r := range rules {
+		names = append(names, "'"+strings.ToUpper(r.setting)+"'")
+	}
+	pairs, err := dialect.Texts(ctx, q, "SELECT CONCAT(LOWER(v.variable_name), '=', v.variable_value) "+
+		"FROM information_schema.session_variables v WHERE v.variable_name IN ("+strings.Join(names, ", ")+")")
+	if err != nil {
+		return nil, err
+	}
+	set := make(map[string]string, len(pairs))
+	for _, pair := range pairs {
+		name, value, _ := strings.Cut(pair, "=")
+		set[name] = value
+	}
+	return set, nil
+}
+
+// judge returns what is wrong.
+func judge(set map[string]string) (errs []error) {
+	if set["read_only"] != "OFF" {
+		errs = append(errs, dialect.NoWritesError("the server is read_only: connect to the primary"))
+	}
+	for _, r := range rules {
+		if value, known := set[r.setting]; known && !r.right(value, set) {
+			errs = append(errs, fmt.Errorf("%s is %s: %s", r.setting, cmp.Or(value, "empty"), r.why))
+		}
+	}
+	return errs
+}
+
+func is(right ...string) func(string, map[string]string) bool {
+	return func(value string, _ map[string]string) bool {
+		return slices.ContainsFunc(right, func(one string) bool { return strings.EqualFold(one, value) })
+	}
+}
+
+// has: one of them is in the list.
+func has(right ...string) func(string, map[string]string) bool {
+	return func(value string, _ map[string]string) bool {
+		return slices.ContainsFunc(strings.Split(value, ","), func(one string) bool { return slices.Contains(right, one) })
+	}
+}
+
+func between(least, most int) func(string, map[string]string) bool {
+	return func(value string, _ map[string]string) bool {
+		n, err := strconv.Atoi(value)
+		return err == nil && least <= n && n <= most
+	}
+}
+
+// unlessLogged: it is of no weight where no binary log is written.
+func unlessLogged(right func(string, map[string]string) bool) func(string, map[string]string) bool {
+	return func(value string, set map[string]string) bool { return set["log_bin"] == "OFF" || right(value, set) }
+}
+
+var version = regexp.MustCompile(`^(?:5\.5\.5-)?(\d+)\.(\d+)\..*MariaDB`)
+
+func isTried(value string, _ map[string]string) bool {
+	of := version.FindStringSubmatch(value)
+	if of == nil {
+		return false
+	}
+	major, _ := strconv.Atoi(of[1])
+	minor, _ := strconv.Atoi(of[2])
+	return major > 10 || major == 10 && minor >= 6
+}
