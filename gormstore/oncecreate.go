@@ -22,9 +22,20 @@ import (
 // is associated with it are as they were, and key is what the row would have had in the operation's UNIQUE index: hooks,
 // plugins and defaults set columns, too.
 func insertOnce(tx *gorm.DB, row any) (created bool, key map[string]any, err error) {
+	var isDuplicate func(error) bool
+	if d, err := txn.DialectOf(tx.Name()); err == nil {
+		isDuplicate = d.IsDuplicate
+	}
 	create := func(tx *gorm.DB) error {
-		result := tx.Set(onceRow, row).Clauses(clause.OnConflict{DoNothing: true}).Create(row)
-		created = result.RowsAffected == 1
+		tx = tx.Set(onceRow, row)
+		if isDuplicate == nil {
+			tx = tx.Clauses(clause.OnConflict{DoNothing: true})
+		}
+		result := tx.Create(row)
+		created = result.RowsAffected == 1 && result.Error == nil
+		if isDuplicate != nil && (errors.Is(result.Error, gorm.ErrDuplicatedKey) || isDuplicate(result.Error)) {
+			return nil
+		}
 		return result.Error
 	}
 	tx = tx.Model(row)

@@ -55,6 +55,8 @@ type Dialect struct {
 	OfCommand func(err error) bool
 	// IsThere reports that an INSERT has met a record.
 	IsThere func(err error) bool
+	// IsDuplicate reports that an INSERT of the app's has met a row; nil: one with ON CONFLICT DO NOTHING says how many it inserts.
+	IsDuplicate func(err error) bool
 	// IsNull reports that a column of the record must not be NULL.
 	IsNull func(err error, column string) bool
 	// OfStatement reports an error that a statement has wherever it is sent, and that has no SQLSTATE.

@@ -11,11 +11,16 @@ import (
 const tableColumns = `SELECT CONCAT(c.table_name, '.', c.column_name) FROM information_schema.columns c
 WHERE c.table_schema = TRIM(BOTH '` + "`" + `' FROM ?) AND FIND_IN_SET(c.table_name, ?)`
 
-const columns = "SELECT c.column_name FROM information_schema.columns c WHERE c.table_schema = DATABASE() AND c.table_name = ?"
+const columns = `SELECT c.column_name FROM information_schema.columns c
+WHERE c.table_schema = DATABASE() AND c.table_name = ?`
 
 // uniqueIndexes: see dialect.Dialect.
-const uniqueIndexes = `SELECT CONCAT(':', GROUP_CONCAT(CONCAT(s.column_name, IF(c.is_nullable = 'YES', '?', ''),
-		CASE WHEN c.extra LIKE '%GENERATED%' THEN '!is generated' WHEN c.extra LIKE '%auto_increment%' THEN '!comes from a sequence'
+const uniqueIndexes = `SELECT CONCAT((SELECT IF(t.engine = 'InnoDB', '',
+		CONCAT('of a table whose rows stay after ROLLBACK (ALTER TABLE ', t.table_name, ' ENGINE = InnoDB)')) FROM information_schema.tables t
+		WHERE t.table_schema = DATABASE() AND t.table_name = MAX(s.table_name)), ':',
+	GROUP_CONCAT(CONCAT(s.column_name, IF(c.is_nullable = 'YES', '?', ''),
+		CASE WHEN c.extra LIKE '%GENERATED%' THEN '!is generated'
+			WHEN c.extra LIKE '%auto_increment%' THEN '!comes from a sequence'
 			WHEN c.column_default IS NOT NULL AND c.column_default <> 'NULL' THEN '!has a default'
 			WHEN c.data_type IN ('date', 'datetime', 'timestamp', 'time', 'year') THEN '!is a time' ELSE '' END)
 		ORDER BY s.seq_in_index SEPARATOR ','))

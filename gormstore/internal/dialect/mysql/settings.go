@@ -26,16 +26,17 @@ var rules = []rule{
 	{"sync_binlog", unlessLogged(is("1")), "a crash would lose money: SET GLOBAL sync_binlog = 1"},
 	{"binlog_format", unlessLogged(is("ROW", "MIXED")), "the server refuses READ COMMITTED: SET GLOBAL binlog_format = ROW"},
 	{"innodb_doublewrite", is("ON"), "a crash could tear a page: start the server with innodb_doublewrite = ON"},
-	{"innodb_flush_method", is("fsync", "O_DSYNC", "O_DIRECT", "O_DIRECT_NO_FSYNC"), "a crash would lose money: start the server with " +
-		"innodb_flush_method = O_DIRECT"},
-	{"tx_isolation", is("READ-COMMITTED", "REPEATABLE-READ"), "add transaction_isolation='REPEATABLE-READ' to the connection's address"},
+	{"innodb_flush_method", is("fsync", "O_DSYNC", "O_DIRECT", "O_DIRECT_NO_FSYNC"), "a crash would lose money: start the " +
+		"server with innodb_flush_method = O_DIRECT"},
+	{"tx_isolation", is("READ-COMMITTED", "REPEATABLE-READ"), "add tx_isolation='REPEATABLE-READ' to the connection's " +
+		"address"},
 	{"tx_read_only", is("OFF"), "nothing can be written: take tx_read_only out of the connection's address"},
 	{"autocommit", is("ON"), "take it out of the connection's address"},
 	{"completion_type", is("NO_CHAIN"), "add completion_type=NO_CHAIN to the connection's address"},
 	{"sql_mode", has("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES"), "texts and numbers would be cut in silence: add " +
 		"sql_mode='TRADITIONAL' to the connection's address"},
-	{"character_set_client", is("utf8mb4", "utf8mb3", "utf8", "latin1", "ascii", "binary"), "a character may end in a backslash, " +
-		"which the guards read as one: add charset=utf8mb4 to the connection's address"},
+	{"character_set_client", is("utf8mb4", "utf8mb3", "utf8", "latin1", "ascii", "binary"), "a character may end in a " +
+		"backslash, which the guards read as one: add charset=utf8mb4 to the connection's address"},
 	{"max_allowed_packet", between(4<<20, 1<<40), "an answer of 1 MiB would not fit: SET GLOBAL max_allowed_packet = 16777216"},
 	{"idle_transaction_timeout", func(value string, set map[string]string) bool {
 		const longest = 600
