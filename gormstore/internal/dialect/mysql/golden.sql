@@ -60,7 +60,7 @@ SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
 
 -- name: complete
 UPDATE `public`.idempotency_record AS r SET state = 2, status = $4, partial = $5, headers = $6, body = $7, expires_at = GREATEST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), r.created_at) + $8,
-	purge_at = GREATEST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), r.created_at) + $9, due_at = GREATEST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), r.created_at) + $8
+	purge_at = GREATEST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), r.created_at) + $9, due_at = GREATEST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), r.created_at) + $8, answer_encoding = $10
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3);
 
 -- name: confirm
@@ -209,12 +209,13 @@ FROM `public`.idempotency_settlement s WHERE s.record_id = $1 ORDER BY s.settled
 UPDATE `public`.idempotency_record AS r SET probe = 0 WHERE r.id = $1 AND r.probe = -1;
 UPDATE `public`.idempotency_record AS r SET fence = r.fence + 1, scope = $2, realm = $20, owner = $3, recovery = $6,
 	method = $7, route = $8, hash_version = $9, command_hash = $10, created_at = $11, lease_until = $12, deadline_at = $13,
-	expires_at = $14, purge_at = $15, status = $16, partial = $17, answer_encoding = 1, headers = $18, body = $19,
+	expires_at = $14, purge_at = $15, status = $16, partial = $17, answer_encoding = $23, headers = $18, body = $19,
 	traceparent = '', timed = r.timed OR $21, due_at = $22, attempts = 1, ends = NULL, state = $5, probe = -1
 WHERE r.id = $1 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT r.timed);
 INSERT INTO `public`.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed, due_at, probe)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, -1
+	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed, due_at,
+	answer_encoding, probe)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, -1
 FROM DUAL WHERE ROW_COUNT() = 0 AND NOT EXISTS (SELECT 1 FROM `public`.idempotency_record r WHERE r.id = $1);
 SELECT r.fence FROM `public`.idempotency_record r WHERE r.id = $1 AND r.probe = -1;
 
@@ -323,9 +324,9 @@ SELECT s.value FROM `public`.idempotency_setting s WHERE s.name = $1 FOR UPDATE;
 
 -- name: lookAnswer
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 0, NULL, r.owner, r.fence, r.recovery, r.hash_version, r.command_hash, r.expires_at, r.purge_at, r.status,
-	r.partial, r.headers, r.body, r.traceparent
+	r.partial, r.answer_encoding, r.headers, r.body, r.traceparent
 FROM `public`.idempotency_record r
-WHERE r.id = $1 AND r.state = 2 AND r.answer_encoding = 1 AND r.expires_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
+WHERE r.id = $1 AND r.state = 2 AND r.expires_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
 
 -- name: lookFirst
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 0, NULL, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
@@ -424,20 +425,24 @@ UPDATE `public`.idempotency_record AS r SET due_at = CASE WHEN r.state = 2 THEN 
 WHERE r.id IN (each($1));
 
 -- name: putSteps
-INSERT INTO `public`.idempotency_step (record_id, name, kind, state, fence, started_at, finished_at, result, derived)
-SELECT $1, $3, $4, $5, $2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), IF($5 = 2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), NULL), $6, $7 FROM DUAL WHERE $3 IS NOT NULL
+INSERT INTO `public`.idempotency_step (record_id, name, kind, state, fence, started_at, finished_at, result, derived,
+	encoding)
+SELECT $1, $3, $4, $5, $2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), IF($5 = 2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), NULL), $6, $7, IF($5 = 2, $14, 1) FROM DUAL WHERE $3 IS NOT NULL
 ON DUPLICATE KEY UPDATE record_id = IF(idempotency_step.kind = VALUES(kind) AND idempotency_step.fence = VALUES(fence)
 		AND (idempotency_step.state < 2 OR VALUES(state) = 2), idempotency_step.record_id, (SELECT v.n FROM `public`.idempotency_never v)),
 	finished_at = IF(idempotency_step.state = 2, idempotency_step.finished_at, VALUES(finished_at)),
 	result = IF(idempotency_step.state = 2, idempotency_step.result, VALUES(result)),
+	encoding = IF(idempotency_step.state = 2, idempotency_step.encoding, VALUES(encoding)),
 	derived = IF(idempotency_step.state = 2, idempotency_step.derived, VALUES(derived)),
 	state = GREATEST(idempotency_step.state, VALUES(state));
-INSERT INTO `public`.idempotency_step (record_id, name, kind, state, fence, started_at, finished_at, result, derived)
-SELECT $1, $9, $10, $11, $8, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + 1, IF($11 = 2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + 1, NULL), $12, $13 FROM DUAL WHERE $9 IS NOT NULL
+INSERT INTO `public`.idempotency_step (record_id, name, kind, state, fence, started_at, finished_at, result, derived,
+	encoding)
+SELECT $1, $9, $10, $11, $8, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + 1, IF($11 = 2, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + 1, NULL), $12, $13, IF($11 = 2, $14, 1) FROM DUAL WHERE $9 IS NOT NULL
 ON DUPLICATE KEY UPDATE record_id = IF(idempotency_step.kind = VALUES(kind) AND idempotency_step.fence = VALUES(fence)
 		AND (idempotency_step.state < 2 OR VALUES(state) = 2), idempotency_step.record_id, (SELECT v.n FROM `public`.idempotency_never v)),
 	finished_at = IF(idempotency_step.state = 2, idempotency_step.finished_at, VALUES(finished_at)),
 	result = IF(idempotency_step.state = 2, idempotency_step.result, VALUES(result)),
+	encoding = IF(idempotency_step.state = 2, idempotency_step.encoding, VALUES(encoding)),
 	derived = IF(idempotency_step.state = 2, idempotency_step.derived, VALUES(derived)),
 	state = GREATEST(idempotency_step.state, VALUES(state));
 
@@ -466,22 +471,22 @@ WHERE s.name LIKE $1 AND CAST(s.value AS SIGNED) < CAST($2 AS SIGNED);
 -- name: recordAnswer
 INSERT INTO `public`.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
-	expires_at, purge_at, due_at)
+	expires_at, purge_at, due_at, answer_encoding)
 VALUES ($1, $2, $3, $4, 2, $5, $6, $7, $8, $9, $10, $11, $12, CASE WHEN TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) >= $13 THEN TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) END, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
-	CASE WHEN true THEN TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) END, $14, $15, $16, $17, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $18, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $19, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $18);
+	CASE WHEN true THEN TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) END, $14, $15, $16, $17, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $18, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $19, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $18, $20);
 
 -- name: recordOver
 UPDATE `public`.idempotency_record AS r SET scope = $2, owner = $3, fence = r.fence + 1, state = 2, recovery = $5, method = $6,
 	route = $7, hash_version = $8, command_hash = $9, realm = $10, timed = r.timed OR $11, traceparent = $12,
 	created_at = CASE WHEN TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) >= $13 THEN TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) END, lease_until = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), deadline_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), attempts = 1, status = $14,
-	partial = $15, answer_encoding = 1, headers = $16, body = $17, expires_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $18, purge_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $19,
+	partial = $15, answer_encoding = $20, headers = $16, body = $17, expires_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $18, purge_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $19,
 	due_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $18, ends = NULL
-WHERE r.id = $1 AND r.fence = $20 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT r.timed);
+WHERE r.id = $1 AND r.fence = $21 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT r.timed);
 INSERT INTO `public`.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
-	expires_at, purge_at, due_at)
+	expires_at, purge_at, due_at, answer_encoding)
 SELECT $1, $2, $3, $4, 2, $5, $6, $7, $8, $9, $10, $11, $12, CASE WHEN TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) >= $13 THEN TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) END, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), $14, $15, $16,
-	$17, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $18, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $19, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $18
+	$17, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $18, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $19, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $18, $20
 FROM DUAL WHERE ROW_COUNT() = 0;
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FROM `public`.idempotency_record r WHERE r.id = $1 AND r.owner = $3 AND r.fence = $4;
 
@@ -554,7 +559,7 @@ SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FROM `public`.
 
 -- name: sealAnswer
 UPDATE `public`.idempotency_record AS r SET state = 2, status = $4, partial = $5, headers = $6, body = $7, expires_at = GREATEST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), r.created_at) + $8,
-	purge_at = GREATEST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), r.created_at) + $9, due_at = GREATEST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), r.created_at) + $8
+	purge_at = GREATEST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), r.created_at) + $9, due_at = GREATEST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), r.created_at) + $8, answer_encoding = $10
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3);
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FROM DUAL WHERE ROW_COUNT() = 1;
 
@@ -572,7 +577,7 @@ SELECT s.value FROM `public`.idempotency_setting s WHERE s.name = $1;
 
 -- name: settle
 UPDATE `public`.idempotency_record AS r SET ends = IF(r.state = 1, COALESCE($11, r.ends), r.ends), status = $4, partial = false, headers = $5, body = $6, expires_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $7,
-	purge_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $8, due_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $7, fence = r.fence + 1, state = $3
+	purge_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $8, due_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $7, answer_encoding = $12, fence = r.fence + 1, state = $3
 WHERE r.id = (SELECT x.id FROM `public`.idempotency_record x WHERE x.id = $1 FOR UPDATE SKIP LOCKED) AND r.fence = $2 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))) AND r.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND r.deadline_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
 	AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) BETWEEN $9 AND $10;
 

@@ -48,14 +48,14 @@ SELECT 1 FROM :"schema".idempotency_record r WHERE :owned AND r.state IN (1, 3) 
 UPDATE :"schema".idempotency_record AS r SET scope = $2, owner = $3, fence = r.fence + 1, state = 2, recovery = $5, method = $6,
 	route = $7, hash_version = $8, command_hash = $9, realm = $10, timed = r.timed OR $11, traceparent = $12,
 	created_at = CASE WHEN :now >= $13 THEN :now END, lease_until = :now, deadline_at = :now, attempts = 1, status = $14,
-	partial = $15, answer_encoding = 1, headers = $16, body = $17, expires_at = :now + $18, purge_at = :now + $19,
+	partial = $15, answer_encoding = $20, headers = $16, body = $17, expires_at = :now + $18, purge_at = :now + $19,
 	due_at = :now + $18, ends = NULL
-WHERE r.id = $1 AND r.fence = $20 AND (:free);
+WHERE r.id = $1 AND r.fence = $21 AND (:free);
 INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
-	expires_at, purge_at, due_at)
+	expires_at, purge_at, due_at, answer_encoding)
 SELECT $1, $2, $3, $4, 2, $5, $6, $7, $8, $9, $10, $11, $12, CASE WHEN :now >= $13 THEN :now END, :now, :now, $14, $15, $16,
-	$17, :now + $18, :now + $19, :now + $18
+	$17, :now + $18, :now + $19, :now + $18, $20
 FROM DUAL WHERE ROW_COUNT() = 0;
 SELECT :now FROM :"schema".idempotency_record r WHERE r.id = $1 AND r.owner = $3 AND r.fence = $4;
 

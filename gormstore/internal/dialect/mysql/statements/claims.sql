@@ -52,9 +52,9 @@ FROM (SELECT 1) AS one LEFT JOIN :"schema".idempotency_record r ON r.id = $1;
 
 -- name: lookAnswer
 SELECT :now, :server, r.owner, r.fence, r.recovery, r.hash_version, r.command_hash, r.expires_at, r.purge_at, r.status,
-	r.partial, r.headers, r.body, r.traceparent
+	r.partial, r.answer_encoding, r.headers, r.body, r.traceparent
 FROM :"schema".idempotency_record r
-WHERE r.id = $1 AND r.state = 2 AND r.answer_encoding = 1 AND r.expires_at > :now;
+WHERE r.id = $1 AND r.state = 2 AND r.expires_at > :now;
 
 -- name: held
 -- $1 is not needed.
@@ -73,11 +73,12 @@ SELECT IF(:slot_of($1), 1, (SELECT v.n FROM :"schema".idempotency_never v));
 UPDATE :"schema".idempotency_record AS r SET probe = 0 WHERE r.id = $1 AND r.probe = -1;
 UPDATE :"schema".idempotency_record AS r SET fence = r.fence + 1, scope = $2, realm = $20, owner = $3, recovery = $6,
 	method = $7, route = $8, hash_version = $9, command_hash = $10, created_at = $11, lease_until = $12, deadline_at = $13,
-	expires_at = $14, purge_at = $15, status = $16, partial = $17, answer_encoding = 1, headers = $18, body = $19,
+	expires_at = $14, purge_at = $15, status = $16, partial = $17, answer_encoding = $23, headers = $18, body = $19,
 	traceparent = '', timed = r.timed OR $21, due_at = $22, attempts = 1, ends = NULL, state = $5, probe = -1
 WHERE r.id = $1 AND (:free);
 INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed, due_at, probe)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, -1
+	command_hash, created_at, lease_until, deadline_at, expires_at, purge_at, status, partial, headers, body, realm, timed, due_at,
+	answer_encoding, probe)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, -1
 FROM DUAL WHERE ROW_COUNT() = 0 AND NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1);
 SELECT r.fence FROM :"schema".idempotency_record r WHERE r.id = $1 AND r.probe = -1;

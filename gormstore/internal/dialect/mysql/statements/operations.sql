@@ -39,7 +39,7 @@ ORDER BY s.settled_at DESC LIMIT $3;
 
 -- name: settle
 UPDATE :"schema".idempotency_record AS r SET ends = IF(r.state = 1, COALESCE($11, r.ends), r.ends), status = $4, partial = false, headers = $5, body = $6, expires_at = :now + $7,
-	purge_at = :now + $8, due_at = :now + $7, fence = r.fence + 1, state = $3
+	purge_at = :now + $8, due_at = :now + $7, answer_encoding = $12, fence = r.fence + 1, state = $3
 WHERE r.id = :unlocked($1) AND r.fence = $2 AND (:unknown) AND r.lease_until <= :now AND r.deadline_at <= :now
 	AND :now BETWEEN $9 AND $10;
 
