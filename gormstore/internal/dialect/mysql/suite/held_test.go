@@ -53,7 +53,7 @@ func TestNobodyWaitsForARecordThatIsHeld(t *testing.T) {
 	t.Run("a settlement", func(t *testing.T) {
 		c := claimed(t, core.Park, "state = 3")
 		_, err := st.Settle(soon(t), store.Settlement{ID: c.ID, Fence: 1, Window: around(), Who: "a", Why: "b"})
-		require.ErrorIs(t, err, store.ErrNotSettleable)
+		require.ErrorIs(t, err, store.ErrStale, "look at it again")
 	})
 	t.Run("giving up", func(t *testing.T) {
 		c := claimed(t, core.Resume, "fence = 2")
