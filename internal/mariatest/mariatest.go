@@ -1,4 +1,5 @@
-// Package mariatest gives tests a real MariaDB without any preparation: it starts the machine's mariadbd for the test binary.
+// Package mariatest gives tests a real MariaDB without any preparation: it starts the machine's mariadbd for the test
+// binary.
 //
 //	address := mariatest.Address(t) // a fresh database, as go-sql-driver's DSN
 //
@@ -66,8 +67,8 @@ func run(t testing.TB, address, statement string) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), readyWithin)
 	defer cancel()
-	client := exec.CommandContext(ctx, "mariadb", "--no-defaults", "--protocol=tcp", "-u"+parts[1], "-h"+parts[3], "-P"+parts[4],
-		"-e", statement)
+	client := exec.CommandContext(ctx, "mariadb", "--no-defaults", "--protocol=tcp", "-u"+parts[1], "-h"+parts[3],
+		"-P"+parts[4], "-e", statement)
 	client.Env = append(os.Environ(), "MYSQL_PWD="+parts[2])
 	if output, err := client.CombinedOutput(); err != nil {
 		t.Errorf("mariatest: %s: %v: %s", statement, err, output)
@@ -106,12 +107,13 @@ func start() (string, error) {
 	}
 	begin := filepath.Join(directory, "begin.sql")
 	const account = "CREATE USER idem@'127.0.0.1' IDENTIFIED BY 'idem';\nGRANT ALL ON *.* TO idem@'127.0.0.1';\n"
-	if err := os.WriteFile(begin, []byte(account), 0o644); err != nil { //nolint:gosec // the server's account reads it
+	if err := os.WriteFile(begin, []byte(account), 0o644); err != nil {
 		return "", err
 	}
 	log := filepath.Join(directory, "log.err")
 	command := exec.Command(daemon, "--no-defaults", "--datadir="+data, "--socket="+filepath.Join(directory, "s"),
-		"--port="+strconv.Itoa(port), "--bind-address=127.0.0.1", "--skip-name-resolve", "--pid-file="+filepath.Join(directory, "pid"),
+		"--port="+strconv.Itoa(port), "--bind-address=127.0.0.1", "--skip-name-resolve",
+		"--pid-file="+filepath.Join(directory, "pid"),
 		"--log-error="+log, "--init-file="+begin, "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M",
 		"--max-connections=300", "--idle-transaction-timeout=120", "--performance-schema=OFF")
 	// The kernel ends the server with the test binary. A server that changed its user itself would lose that.
@@ -147,12 +149,13 @@ func start() (string, error) {
 	}
 }
 
-// memory is a directory whose files are not on a disk, if there is one: the server syncs each COMMIT, as the library asks of it,
-// and no test pulls the plug.
+// memory is a directory whose files are not on a disk, if there is one: the server syncs each COMMIT, as the library asks of
+// it, and no test pulls the plug.
 func memory() string {
 	const directory, needed = "/dev/shm", 1 << 30
 	var of syscall.Statfs_t
-	if err := syscall.Statfs(directory, &of); err != nil || of.Bavail*uint64(of.Bsize) < needed { //nolint:gosec // no size is below 0
+	err := syscall.Statfs(directory, &of)
+	if err != nil || of.Bavail*uint64(of.Bsize) < needed { //nolint:gosec // no size is below 0
 		return ""
 	}
 	return directory
@@ -169,7 +172,7 @@ func account(directory string) (*syscall.Credential, error) {
 	}
 	uid, uidErr := strconv.ParseUint(found.Uid, 10, 32)
 	gid, gidErr := strconv.ParseUint(found.Gid, 10, 32)
-	if err := errors.Join(uidErr, gidErr, os.Chown(directory, int(uid), int(gid))); err != nil { //nolint:gosec // 32 bits
+	if err := errors.Join(uidErr, gidErr, os.Chown(directory, int(uid), int(gid))); err != nil {
 		return nil, err
 	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
@@ -195,10 +198,7 @@ func removeBehind(directory string) {
 	shell.Stdin, shell.SysProcAttr = read, &syscall.SysProcAttr{Setsid: true}
 	if shell.Start() == nil {
 		_ = read.Close()
-		held = write
 		_ = shell.Wait()
+		runtime.KeepAlive(write)
 	}
 }
-
-// held is open as long as this process lives.
-var held *os.File

@@ -263,11 +263,11 @@ func controls(d Dialect, head [6]token) string {
 	case "SAVEPOINT":
 		return reserved(head[1:])
 	case "RELEASE":
-		return reserved(behind("SAVEPOINT", head[1:]))
+		return reserved(behindSavepoint(head[1:]))
 	case "ROLLBACK":
 		for i, t := range head[1:4] {
 			if t.is("TO") {
-				return reserved(behind("SAVEPOINT", head[i+2:]))
+				return reserved(behindSavepoint(head[i+2:]))
 			}
 		}
 		return first
@@ -300,9 +300,9 @@ func pragma(head [6]token) string {
 	return ""
 }
 
-// behind returns the tokens without the first one, if that is a word that may be left out.
-func behind(word string, tokens []token) []token {
-	if tokens[0].is(word) && len(tokens) > 1 && tokens[1].kind != endOfText {
+// behindSavepoint returns the tokens without the word SAVEPOINT, which may be left out.
+func behindSavepoint(tokens []token) []token {
+	if tokens[0].is("SAVEPOINT") && len(tokens) > 1 && tokens[1].kind != endOfText {
 		return tokens[1:]
 	}
 	return tokens

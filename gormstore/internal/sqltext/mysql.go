@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// readMySQL is read for MariaDB and MySQL, where most statements that are no query end the transaction, also those that fail.
-// So a handler may send only those that are known not to.
+// readMySQL is read for MariaDB and MySQL, where most statements that are no query end the transaction, also those that
+// fail. So a handler may send only those that are known not to.
 func (s *Findings) readMySQL(l lexer) (queries bool) {
 	var tokens []token
 	for s.Control == nil {
@@ -101,10 +101,10 @@ func controlsOfMySQL(tokens []token) string {
 	case "SAVEPOINT":
 		return reserved(tokens[1:])
 	case "RELEASE":
-		return reserved(behind("SAVEPOINT", append(tokens[1:], token{})))
+		return reserved(behindSavepoint(append(tokens[1:], token{})))
 	case "ROLLBACK":
 		if i := slices.IndexFunc(tokens, func(t token) bool { return t.is("TO") }); i == 1 || i == 2 && second.is("WORK") {
-			return reserved(behind("SAVEPOINT", append(tokens[i+1:], token{})))
+			return reserved(behindSavepoint(append(tokens[i+1:], token{})))
 		}
 	case "SET":
 		return setsOfMySQL(tokens[1:])

@@ -53,7 +53,8 @@ func makesTable(first, last, t token) bool {
 // unknownFunctions returns the names of the functions that a statement calls and that may leave something on a connection.
 func unknownFunctions(tokens []token) (names []string) {
 	for i, t := range tokens {
-		if t.kind != word && t.kind != quotedName || !calls(tokens, i) || isColumnList(tokens, i) || isReadOnly(Postgres, tokens, i) {
+		named := t.kind == word || t.kind == quotedName
+		if !named || !calls(tokens, i) || isColumnList(tokens, i) || isReadOnly(Postgres, tokens, i) {
 			continue
 		}
 		name, schema := t.name(), ""

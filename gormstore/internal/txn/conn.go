@@ -19,7 +19,8 @@ var (
 	errNotYours = errors.New("idem: gormstore: the attempt ends its own transaction; return an error or a status from " +
 		"the handler instead of calling Commit or Rollback")
 	errLost = errors.New("idem: gormstore: an earlier statement has ended the transaction: SQLite does so when the context " +
-		"of a write ends, when the disk is full, or when a conflict is resolved with ROLLBACK; a server may do so after a deadlock")
+		"of a write ends, when the disk is full, or when a conflict is resolved with ROLLBACK; a server may do so after a " +
+		"deadlock")
 	errPanicked = errors.New("idem: gormstore: the code that makes the arguments of a statement has panicked")
 	errPrepare  = errors.New("idem: gormstore: an attempt cannot use prepared statements, because it would not see their " +
 		"errors; run statements directly, drivers prepare and cache them (GORM: no Session{PrepareStmt: true} on Tx)")

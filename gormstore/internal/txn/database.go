@@ -280,7 +280,8 @@ func (d *Database) Reading(ctx context.Context, fn func(q Querier) error) error 
 
 // over runs fn, which sends the statement name, on q, or on one connection of the pool: see onConn.
 func (d *Database) over(
-	ctx context.Context, q Querier, name Statement, args []any, fn func(ctx context.Context, q Querier, text string, args []any) error,
+	ctx context.Context, q Querier, name Statement, args []any,
+	fn func(ctx context.Context, q Querier, text string, args []any) error,
 ) error {
 	ctx = d.asOwn(ctx)
 	send := func(q Querier) error {
