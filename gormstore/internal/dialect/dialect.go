@@ -55,15 +55,16 @@ type Dialect struct {
 	OfCommand func(err error) bool
 	// IsThere reports that an INSERT has met a record.
 	IsThere func(err error) bool
-	// IsDuplicate reports that an INSERT of the app's has met a row; nil: one with ON CONFLICT DO NOTHING says how many it inserts.
+	// IsDuplicate reports that an INSERT of the app's has met a row; nil: one with ON CONFLICT DO NOTHING says how many it
+	// inserts.
 	IsDuplicate func(err error) bool
 	// IsNull reports that a column of the record must not be NULL.
 	IsNull func(err error, column string) bool
 	// OfStatement reports an error that a statement has wherever it is sent, and that has no SQLSTATE.
 	OfStatement func(err error) bool
 
-	// Bind writes the parameters of a statement into its text; nil: the driver sends them. A statement may then be several, with
-	// a semicolon at the end of a line between two. The row and the count are those of the last one.
+	// Bind writes the parameters of a statement into its text; nil: the driver sends them. A statement may then be several,
+	// with a semicolon at the end of a line between two. The row and the count are those of the last one.
 	Bind func(text string, args []any) string
 	// Proves reports that a statement fails by itself where it does not change what it must; nil: its rows are counted.
 	Proves func(name Statement) bool

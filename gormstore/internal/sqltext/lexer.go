@@ -68,7 +68,8 @@ type lexer struct {
 
 // readings returns the ways in which the database may read a text. Before PostgreSQL 19 a string with a backslash can be
 // read in two ways: the setting standard_conforming_strings decides, and the server, a role, a function or the handler may
-// have changed it. The guards cannot know which one counts, so they refuse what either of them says. On MySQL sql_mode decides.
+// have changed it. The guards cannot know which one counts, so they refuse what either of them says. On MySQL sql_mode
+// decides.
 func readings(d Dialect, text string) iter.Seq[lexer] {
 	return func(yield func(lexer) bool) {
 		escapes := d != SQLite && strings.Contains(text, `\`)

@@ -85,9 +85,9 @@ var (
 	leavingOfMySQL = words("set use handler call create")
 	// settingsOfMySQL may be set by a handler: the connection is closed behind it. Any other setting may change how the
 	// attempt commits.
-	settingsOfMySQL = words(`lock_wait_timeout innodb_lock_wait_timeout max_statement_time max_execution_time group_concat_max_len
-		optimizer_switch sort_buffer_size join_buffer_size tmp_table_size max_heap_table_size time_zone cte_max_recursion_depth
-		max_recursive_iterations`)
+	settingsOfMySQL = words(`lock_wait_timeout innodb_lock_wait_timeout max_statement_time max_execution_time
+		group_concat_max_len optimizer_switch sort_buffer_size join_buffer_size tmp_table_size max_heap_table_size time_zone
+		cte_max_recursion_depth max_recursive_iterations`)
 )
 
 // controlsOfMySQL says what is wrong with a statement; "" for nothing.
@@ -170,13 +170,14 @@ var readOnlyOfMySQL = words(`
 	if isnull interval elt field find_in_set locate mid ucase lcase space insert strcmp soundex sounds quote make_set export_set
 	format conv bin oct ord crc32 sha sha1 sha2 md5 aes_encrypt aes_decrypt compress uncompress to_base64 from_base64
 	regexp_instr regexp_like truncate rand greatest least bit_count convert cast binary character_length
-	curdate curtime current_date sysdate utc_date utc_time utc_timestamp date_add date_sub adddate subdate addtime subtime datediff
-	timediff timestampdiff timestampadd date_format time_format str_to_date from_unixtime unix_timestamp from_days to_days
+	curdate curtime current_date sysdate utc_date utc_time utc_timestamp date_add date_sub adddate subdate addtime subtime
+	datediff timediff timestampdiff timestampadd date_format time_format str_to_date from_unixtime unix_timestamp from_days to_days
 	to_seconds year quarter month week weekday weekofyear yearweek day dayofmonth dayofweek dayofyear dayname monthname hour
 	minute second microsecond last_day makedate maketime period_add period_diff sec_to_time time_to_sec convert_tz
 	json_unquote json_contains json_contains_path json_keys json_length json_depth json_search json_value json_query
 	json_arrayagg json_objectagg json_merge_patch json_merge_preserve json_array_append json_exists json_overlaps
 	inet_aton inet_ntoa inet6_aton inet6_ntoa uuid uuid_short uuid_to_bin bin_to_uuid uuid_v4 uuid_v7 is_uuid
-	database schema user current_user session_user system_user connection_id last_insert_id row_count found_rows charset collation
-	coercibility benchmark sleep name_const std natural_sort_key
-	index key partition against match double real fixed tinyint mediumint year datetime signed unsigned nchar nvarchar varbinary`)
+	database schema user current_user session_user system_user connection_id last_insert_id row_count found_rows charset
+	collation coercibility benchmark sleep name_const std natural_sort_key
+	index key partition against match double real fixed tinyint mediumint year datetime signed unsigned nchar nvarchar
+	varbinary`)

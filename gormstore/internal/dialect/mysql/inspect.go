@@ -16,7 +16,8 @@ WHERE c.table_schema = DATABASE() AND c.table_name = ?`
 
 // uniqueIndexes: see dialect.Dialect.
 const uniqueIndexes = `SELECT CONCAT((SELECT IF(t.engine = 'InnoDB', '',
-		CONCAT('of a table whose rows stay after ROLLBACK (ALTER TABLE ', t.table_name, ' ENGINE = InnoDB)')) FROM information_schema.tables t
+		CONCAT('of a table whose rows stay after ROLLBACK (ALTER TABLE ', t.table_name, ' ENGINE = InnoDB)'))
+		FROM information_schema.tables t
 		WHERE t.table_schema = DATABASE() AND t.table_name = MAX(s.table_name)), ':',
 	GROUP_CONCAT(CONCAT(s.column_name, IF(c.is_nullable = 'YES', '?', ''),
 		CASE WHEN c.extra LIKE '%GENERATED%' THEN '!is generated'

@@ -1,4 +1,5 @@
-// Package mysql is what MariaDB and MySQL have of their own.
+// Package mysql is what MariaDB and MySQL have of their own. No public door opens it yet: it is named only in package suite,
+// which tests it, and not in package txn.
 package mysql
 
 import (
