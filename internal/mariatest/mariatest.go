@@ -3,7 +3,8 @@
 //
 //	address := mariatest.Address(t) // a fresh database, as go-sql-driver's DSN
 //
-// TEST_MYSQL_ADDRESS names a server that runs already, as a DSN without a database: "user:password@tcp(host:port)/".
+// TEST_MYSQL_URL names a server that runs already, as "mysql://user:password@host:port". The user may create databases. It may
+// be a server on which the library has not been tried.
 package mariatest
 
 import (
@@ -11,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/user"
@@ -26,18 +28,18 @@ import (
 	"time"
 )
 
-// addressVariable names a server that runs already.
-const addressVariable = "TEST_MYSQL_ADDRESS"
+// urlVariable names a server that runs already.
+const urlVariable = "TEST_MYSQL_URL"
 
 // readyWithin is how long a server may take to accept connections.
 const readyWithin = time.Minute
 
 // ErrNotInstalled says that there is no mariadbd.
 var ErrNotInstalled = errors.New("mariatest: no mariadbd found: apt-get install --no-install-recommends mariadb-server " +
-	"(it need not be running), or name a server in " + addressVariable)
+	"(it need not be running), or name a server in " + urlVariable)
 
 // server is that of this test binary.
-var server = sync.OnceValues(start)
+var server = sync.OnceValues(func() (string, error) { return start() })
 
 // databases are counted for their names.
 var databases atomic.Int64
@@ -46,6 +48,21 @@ var databases atomic.Int64
 func Address(t testing.TB) string {
 	t.Helper()
 	of, err := server()
+	return databaseOf(t, of, err)
+}
+
+// AddressWith is Address on a server of its own, which is started with these options.
+func AddressWith(t testing.TB, options ...string) string {
+	t.Helper()
+	of, err := startOwn(options...)
+	return databaseOf(t, of, err)
+}
+
+// Given reports that TEST_MYSQL_URL names the server.
+func Given() bool { return os.Getenv(urlVariable) != "" }
+
+func databaseOf(t testing.TB, of string, err error) string {
+	t.Helper()
 	if errors.Is(err, ErrNotInstalled) {
 		t.Skip(err)
 	}
@@ -63,7 +80,7 @@ func run(t testing.TB, address, statement string) {
 	t.Helper()
 	parts := dsn.FindStringSubmatch(address)
 	if parts == nil {
-		t.Fatalf("mariatest: %s is no user:password@tcp(host:port)/", addressVariable)
+		t.Fatalf("mariatest: %s is no mysql://user:password@host:port", urlVariable)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), readyWithin)
 	defer cancel()
@@ -77,11 +94,22 @@ func run(t testing.TB, address, statement string) {
 
 var dsn = regexp.MustCompile(`^([^:]*):([^@]*)@tcp\(([^:)]+):(\d+)\)/$`)
 
-// start starts a server that ends with this process, and returns its DSN without a database.
+// start returns the DSN of the server that is named, or of a new one, without a database.
 func start() (string, error) {
-	if named := os.Getenv(addressVariable); named != "" {
-		return named, nil
+	named := os.Getenv(urlVariable)
+	if named == "" {
+		return startOwn()
 	}
+	of, err := url.Parse(named)
+	if err != nil {
+		return "", fmt.Errorf("mariatest: %s: %w", urlVariable, err)
+	}
+	password, _ := of.User.Password()
+	return fmt.Sprintf("%s:%s@tcp(%s)/", of.User.Username(), password, of.Host), nil
+}
+
+// startOwn starts a server that ends with this process.
+func startOwn(options ...string) (string, error) {
 	daemon, err := exec.LookPath("mariadbd")
 	if err != nil {
 		return "", ErrNotInstalled
@@ -111,11 +139,12 @@ func start() (string, error) {
 		return "", err
 	}
 	log := filepath.Join(directory, "log.err")
-	command := exec.Command(daemon, "--no-defaults", "--datadir="+data, "--socket="+filepath.Join(directory, "s"),
+	given := []string{"--no-defaults", "--datadir="+data, "--socket="+filepath.Join(directory, "s"),
 		"--port="+strconv.Itoa(port), "--bind-address=127.0.0.1", "--skip-name-resolve",
 		"--pid-file="+filepath.Join(directory, "pid"),
 		"--log-error="+log, "--init-file="+begin, "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M",
-		"--max-connections=300", "--idle-transaction-timeout=120", "--performance-schema=OFF")
+		"--max-connections=300", "--idle-transaction-timeout=120", "--performance-schema=OFF"}
+	command := exec.Command(daemon, append(given, options...)...)
 	// The kernel ends the server with the test binary. A server that changed its user itself would lose that.
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: owner}
 	started, ended := make(chan error, 1), make(chan error, 1)

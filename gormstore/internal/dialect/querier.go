@@ -67,6 +67,12 @@ func (e SchemaError) Error() string { return string(e) }
 // Is makes it a store.ErrSchema.
 func (SchemaError) Is(target error) bool { return target == store.ErrSchema }
 
+// UntriedError says that no test has passed on a server of this kind: gormstore.Untried lets it pass.
+type UntriedError string
+
+// Error implements error.
+func (e UntriedError) Error() string { return string(e) }
+
 // NoWritesError says that nothing can be written on a server, and so it is not believed either: it may be behind (F-8).
 type NoWritesError string
 

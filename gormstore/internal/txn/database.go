@@ -56,6 +56,7 @@ type Options struct {
 	Schema   string
 	Stall    time.Duration
 	Harmless []string
+	Untried  bool // gormstore.Untried
 }
 
 // Open returns the database of db, and installs the write guard there, gormstore.WriteGuard. It starts nothing, and does
@@ -87,6 +88,7 @@ func Open(db *gorm.DB, guard gorm.Plugin, o Options) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
+	texts.untried = o.Untried
 	d := &Database{Gorm: db, Pool: pool, Dialect: of, Statements: texts, harmless: o.Harmless}
 	d.Process = of.NewProcess()
 	if of.OneWriter {

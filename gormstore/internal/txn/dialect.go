@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/auth19/idem/gormstore/internal/dialect"
+	"github.com/auth19/idem/gormstore/internal/dialect/mysql"
 	"github.com/auth19/idem/gormstore/internal/dialect/postgres"
 	"github.com/auth19/idem/gormstore/internal/dialect/sqlite"
 )
@@ -15,7 +16,7 @@ import (
 type Dialect = dialect.Dialect
 
 // Dialects are the databases. They are named nowhere else.
-var Dialects = []*Dialect{postgres.Dialect, sqlite.Dialect}
+var Dialects = []*Dialect{postgres.Dialect, sqlite.Dialect, mysql.Dialect}
 
 // DialectOf returns the dialect of a GORM dialector of that name.
 func DialectOf(name string) (*Dialect, error) {
@@ -24,7 +25,8 @@ func DialectOf(name string) (*Dialect, error) {
 			return d, nil
 		}
 	}
-	return nil, fmt.Errorf("the database is %q; use PostgreSQL (gorm.io/driver/postgres) or SQLite", name)
+	return nil, fmt.Errorf("the database is %q; use PostgreSQL (gorm.io/driver/postgres), SQLite, or "+
+		"MariaDB (gorm.io/driver/mysql)", name)
 }
 
 // isOfDatabase reports an error of a database, not of its driver.

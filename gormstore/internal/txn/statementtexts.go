@@ -31,6 +31,7 @@ const (
 // Statements are those of a database, as the database gets them.
 type Statements struct {
 	Dialect *Dialect
+	untried bool                           // a server on which no test has passed will do
 	known   atomic.Pointer[statementTexts] // nil until the schema is known; it never changes
 }
 

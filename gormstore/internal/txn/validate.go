@@ -39,6 +39,13 @@ func (i Inspector) all(ctx context.Context, need Rights) error {
 
 // Server returns everything that is wrong with the server and the tables that are needed.
 func (i Inspector) Server(ctx context.Context, need Rights) []error {
+	return slices.DeleteFunc(i.server(ctx, need), func(err error) bool {
+		_, untried := errors.AsType[dialect.UntriedError](err)
+		return untried && i.Statements.untried
+	})
+}
+
+func (i Inspector) server(ctx context.Context, need Rights) []error {
 	d := i.Statements.Dialect
 	schema, err := i.Statements.FindSchema(ctx, i.Q)
 	if err != nil {

@@ -42,7 +42,7 @@ func inspect(ctx context.Context, q dialect.Querier, schema string, need dialect
 	if len(need) == 0 {
 		return errs
 	}
-	flaws, err := dialect.Texts(ctx, q, tableFlaws, schema)
+	flaws, err := dialect.Texts(ctx, q, tableFlaws, schema, schema)
 	if err != nil {
 		return append(errs, err)
 	}
@@ -62,18 +62,21 @@ func inspect(ctx context.Context, q dialect.Querier, schema string, need dialect
 
 const lockSlots = 65536 // see :slot of macros.sql
 
-// tableFlaws lists what is wrong with the library's tables in the schema ?, beyond their columns.
-const tableFlaws = `SELECT CASE
-	WHEN t.engine <> 'InnoDB' THEN CONCAT('table ', t.table_name, ' has the engine ', t.engine,
-		': its rows stay after ROLLBACK; ALTER TABLE ', t.table_name, ' ENGINE = InnoDB')
-	WHEN t.create_options LIKE '%COMPRESSED%' THEN CONCAT('table ', t.table_name,
-		' is compressed: an answer that fits a row today may not tomorrow; ALTER TABLE ', t.table_name, ' ROW_FORMAT = DYNAMIC')
-	ELSE (SELECT CONCAT('column ', c.table_name, '.', c.column_name, ' is a ', c.column_type,
-			': two keys that a collation takes for one would be one; restore the type that the migration gives it')
-		FROM information_schema.columns c WHERE c.table_schema = t.table_schema AND c.table_name = t.table_name
-			AND c.collation_name IS NOT NULL AND c.table_name <> 'idempotency_migration' LIMIT 1)
-	END AS flaw
+// tableFlaws lists what is wrong with the library's tables in the schema, beyond their columns. Each part names the schema: a
+// server opens the tables of all others otherwise.
+const tableFlaws = `SELECT IF(t.engine <> 'InnoDB',
+	CONCAT('table ', t.table_name, ' has the engine ', t.engine,
+		': its rows stay after ROLLBACK; ALTER TABLE ', t.table_name, ' ENGINE = InnoDB'),
+	CONCAT('table ', t.table_name,
+		' is compressed: an answer that fits a row today may not tomorrow; ALTER TABLE ', t.table_name, ' ROW_FORMAT = DYNAMIC'))
 FROM information_schema.tables t
 WHERE t.table_schema = TRIM(BOTH '` + "`" + `' FROM ?) AND t.table_type = 'BASE TABLE'
 	AND (t.table_name LIKE 'idempotency\\_%' OR t.table_name LIKE 'processed\\_message%')
-HAVING flaw IS NOT NULL`
+	AND (t.engine <> 'InnoDB' OR t.create_options LIKE '%COMPRESSED%')
+UNION ALL
+SELECT CONCAT('column ', c.table_name, '.', c.column_name, ' is a ', c.column_type,
+	': two keys that a collation takes for one would be one; restore the type that the migration gives it')
+FROM information_schema.columns c
+WHERE c.table_schema = TRIM(BOTH '` + "`" + `' FROM ?) AND c.collation_name IS NOT NULL
+	AND (c.table_name LIKE 'idempotency\\_%' OR c.table_name LIKE 'processed\\_message%')
+	AND c.table_name <> 'idempotency_migration'`

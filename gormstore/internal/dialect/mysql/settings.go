@@ -19,17 +19,18 @@ type rule struct {
 	why     string // and the line that mends it
 }
 
+const isolationMends = "add tx_isolation='REPEATABLE-READ' to the connection's address"
+
 // rules are judged where the server has the setting.
 var rules = []rule{
-	{"version", isTried, "only MariaDB 10.6 and later was tried"},
 	{"innodb_flush_log_at_trx_commit", is("1"), "a crash would lose money: SET GLOBAL innodb_flush_log_at_trx_commit = 1"},
 	{"sync_binlog", unlessLogged(is("1")), "a crash would lose money: SET GLOBAL sync_binlog = 1"},
 	{"binlog_format", unlessLogged(is("ROW", "MIXED")), "the server refuses READ COMMITTED: SET GLOBAL binlog_format = ROW"},
 	{"innodb_doublewrite", is("ON"), "a crash could tear a page: start the server with innodb_doublewrite = ON"},
 	{"innodb_flush_method", is("fsync", "O_DSYNC", "O_DIRECT", "O_DIRECT_NO_FSYNC"), "a crash would lose money: start the " +
 		"server with innodb_flush_method = O_DIRECT"},
-	{"tx_isolation", is("READ-COMMITTED", "REPEATABLE-READ"), "add tx_isolation='REPEATABLE-READ' to the connection's " +
-		"address"},
+	{"tx_isolation", is("READ-COMMITTED", "REPEATABLE-READ"), isolationMends},
+	{"transaction_isolation", is("READ-COMMITTED", "REPEATABLE-READ"), isolationMends}, // MariaDB 11.1 and later
 	{"tx_read_only", is("OFF"), "nothing can be written: take tx_read_only out of the connection's address"},
 	{"autocommit", is("ON"), "take it out of the connection's address"},
 	{"completion_type", is("NO_CHAIN"), "add completion_type=NO_CHAIN to the connection's address"},
@@ -50,27 +51,35 @@ var rules = []rule{
 
 // readSettings reads those that rules name, and what they depend on.
 func readSettings(ctx context.Context, q dialect.Querier) (map[string]string, error) {
-	names := []string{"'LOG_BIN'", "'READ_ONLY'", "'WAIT_TIMEOUT'"}
+	names := []string{"'log_bin'", "'read_only'", "'wait_timeout'", "'version'", "'version_comment'"}
 	for _, r := range rules {
-		names = append(names, "'"+strings.ToUpper(r.setting)+"'")
+		names = append(names, "'"+r.setting+"'")
 	}
-	pairs, err := dialect.Texts(ctx, q, "SELECT CONCAT(LOWER(v.variable_name), '=', v.variable_value) "+
-		"FROM information_schema.session_variables v WHERE v.variable_name IN ("+strings.Join(names, ", ")+")")
+	rows, err := q.QueryContext(ctx, "SHOW SESSION VARIABLES WHERE variable_name IN ("+strings.Join(names, ", ")+")")
 	if err != nil {
 		return nil, err
 	}
-	set := make(map[string]string, len(pairs))
-	for _, pair := range pairs {
-		name, value, _ := strings.Cut(pair, "=")
+	defer func() { _ = rows.Close() }()
+	set := make(map[string]string, len(names))
+	for rows.Next() {
+		var name, value string
+		if err := rows.Scan(&name, &value); err != nil {
+			return nil, err
+		}
 		set[name] = value
 	}
-	return set, nil
+	return set, rows.Err()
 }
 
 // judge returns what is wrong.
 func judge(set map[string]string) (errs []error) {
 	if set["read_only"] != "OFF" {
 		errs = append(errs, dialect.NoWritesError("the server is read_only: connect to the primary"))
+	}
+	if !isTried(set["version"]) {
+		errs = append(errs, dialect.UntriedError(fmt.Sprintf("the server is %s (%s): no test of this library has passed on one, "+
+			"only on MariaDB 10.6 and later. To try it, give gormstore.New the option gormstore.Untried", set["version"],
+			set["version_comment"])))
 	}
 	for _, r := range rules {
 		if value, known := set[r.setting]; known && !r.right(value, set) {
@@ -107,8 +116,8 @@ func unlessLogged(right func(string, map[string]string) bool) func(string, map[s
 
 var version = regexp.MustCompile(`^(?:5\.5\.5-)?(\d+)\.(\d+)\..*MariaDB`)
 
-func isTried(value string, _ map[string]string) bool {
-	of := version.FindStringSubmatch(value)
+func isTried(server string) bool {
+	of := version.FindStringSubmatch(server)
 	if of == nil {
 		return false
 	}

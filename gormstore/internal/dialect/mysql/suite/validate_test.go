@@ -6,8 +6,30 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/mariatest"
 )
+
+// A server on which no test has passed is refused by its name, unless the app says that it tries it.
+//
+// CONTRACT F-5
+func TestUntried(t *testing.T) {
+	db := open(t, mariatest.AddressWith(t, "--version=8.4.3"))
+	require.NoError(t, gormstore.Migrate(t.Context(), db))
+	st, err := gormstore.New(db)
+	require.NoError(t, err)
+	for _, err := range []error{st.Validate(t.Context()), gormstore.Audit(t.Context(), db)} {
+		require.ErrorContains(t, err, "the server is 8.4.3")
+		require.ErrorContains(t, err, "gormstore.Untried")
+	}
+	_, err = st.Claim(t.Context(), store.Claim{})
+	require.ErrorIs(t, err, store.ErrUnfit)
+	st, err = gormstore.New(db, gormstore.Untried())
+	require.NoError(t, err)
+	require.NoError(t, st.Validate(t.Context()))
+	require.NoError(t, gormstore.Audit(t.Context(), db))
+}
 
 // What the server or the address has is found, and the line that is named mends it.
 //
