@@ -116,7 +116,7 @@ func (i *Inbox) markOrTell(ctx context.Context, q txn.Querier, m marker) error {
 func (i *Inbox) markAndAsk(ctx context.Context, q txn.Querier, m marker) error {
 	w := i.window()
 	met := false
-	for range 2 { // the second time the lock is this delivery's own
+	for range max(1, i.db.Dialect.LockTries) { // the second time the lock is this delivery's own
 		err := i.db.QueryRow(ctx, q, mark, append(m.args(), txn.Micros(w.From), txn.Latest(w), m.Lock())...).Scan(m.made)
 		met = err != nil && i.db.Dialect.IsThere(err)
 		switch {

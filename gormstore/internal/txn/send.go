@@ -130,6 +130,9 @@ func (c *Call) send(ctx context.Context, own *sql.Conn) error {
 
 // parts are the statements of a text: see dialect.Dialect.Bind.
 func parts(text string) (before []string, last string) {
+	if !strings.Contains(text, ";\n") {
+		return nil, text
+	}
 	all := strings.Split(text, ";\n")
 	return all[:len(all)-1], all[len(all)-1]
 }

@@ -142,6 +142,27 @@ WHERE r.id = (SELECT x.id FROM `public`.idempotency_record x WHERE x.id = $1 FOR
 		OR EXISTS (SELECT 1 FROM `public`.idempotency_note n WHERE n.record_id = $1
 			AND (n.body <> '' OR n.decision IS NOT NULL))));
 
+-- name: fenceOff
+INSERT INTO `public`.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
+VALUES ($1, $4, $2, $7, 5, 3, '', '', 1, $4, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $3, $5, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $3)
+ON DUPLICATE KEY UPDATE probe = probe + 1, owner = IF(fence = $6 AND (state = 5 OR state IN (2, 4) AND purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT timed), VALUES(owner), owner), headers = IF(fence = $6 AND (state = 5 OR state IN (2, 4) AND purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT timed), NULL, headers),
+	body = IF(fence = $6 AND (state = 5 OR state IN (2, 4) AND purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT timed), NULL, body), due_at = IF(fence = $6 AND (state = 5 OR state IN (2, 4) AND purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT timed), VALUES(due_at), due_at), state = IF(fence = $6 AND (state = 5 OR state IN (2, 4) AND purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT timed), 5, state),
+	purge_at = IF(fence = $6 AND (state = 5 OR state IN (2, 4) AND purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT timed), VALUES(purge_at), purge_at), fence = IF(fence = $6 AND (state = 5 OR state IN (2, 4) AND purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT timed), fence + 1, fence);
+
+-- name: fenceOffLate
+INSERT INTO `public`.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
+	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
+SELECT j.id, $3, j.owner, 1, 5, 3, '', '', 1, $3, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $2, $4, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $2
+FROM (SELECT UNHEX(k.id) AS id, UNHEX(k.owner) AS owner FROM JSON_TABLE($1, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', owner varchar(32) PATH '$[1]')) k) j
+ON DUPLICATE KEY UPDATE owner = IF(idempotency_record.state = 5 OR idempotency_record.state IN (2, 4)
+		AND idempotency_record.purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT idempotency_record.timed, VALUES(owner), idempotency_record.owner),
+	fence = IF(idempotency_record.state = 5 OR idempotency_record.state IN (2, 4)
+		AND idempotency_record.purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT idempotency_record.timed, idempotency_record.fence + 1, idempotency_record.fence),
+	purge_at = IF(idempotency_record.state = 5, GREATEST(idempotency_record.purge_at, VALUES(purge_at)), idempotency_record.purge_at),
+	due_at = IF(idempotency_record.state = 5, GREATEST(idempotency_record.due_at, VALUES(due_at)), idempotency_record.due_at);
+UPDATE `public`.idempotency_record AS r JOIN (SELECT UNHEX(k.id) AS id, UNHEX(k.owner) AS owner FROM JSON_TABLE($1, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', owner varchar(32) PATH '$[1]')) k) j ON r.id = j.id AND r.owner = j.owner SET r.probe = r.probe + 1;
+
 -- name: find
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 0, NULL, r.id, r.scope, r.realm, r.owner, r.fence, r.state, r.recovery, r.method, r.route, r.hash_version, r.command_hash,
 	r.created_at, r.lease_until, r.deadline_at, r.expires_at, r.purge_at, r.attempts, r.timed, r.traceparent, r.ends,
@@ -242,27 +263,6 @@ INSERT INTO `public`.idempotency_setting (name, value)
 SELECT $1, $2 FROM DUAL
 WHERE NOT EXISTS (SELECT 1 FROM `public`.idempotency_setting o WHERE o.name LIKE $3)
 ON DUPLICATE KEY UPDATE name = idempotency_setting.name;
-
--- name: keepOut
-INSERT INTO `public`.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
-VALUES ($1, $4, $2, $7, 5, 3, '', '', 1, $4, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $3, $5, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $3)
-ON DUPLICATE KEY UPDATE probe = probe + 1, owner = IF(fence = $6 AND (state = 5 OR state IN (2, 4) AND purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT timed), VALUES(owner), owner), headers = IF(fence = $6 AND (state = 5 OR state IN (2, 4) AND purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT timed), NULL, headers),
-	body = IF(fence = $6 AND (state = 5 OR state IN (2, 4) AND purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT timed), NULL, body), due_at = IF(fence = $6 AND (state = 5 OR state IN (2, 4) AND purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT timed), VALUES(due_at), due_at), state = IF(fence = $6 AND (state = 5 OR state IN (2, 4) AND purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT timed), 5, state),
-	purge_at = IF(fence = $6 AND (state = 5 OR state IN (2, 4) AND purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT timed), VALUES(purge_at), purge_at), fence = IF(fence = $6 AND (state = 5 OR state IN (2, 4) AND purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT timed), fence + 1, fence);
-
--- name: keepOutLate
-INSERT INTO `public`.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
-	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
-SELECT j.id, $3, j.owner, 1, 5, 3, '', '', 1, $3, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $2, $4, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $2
-FROM (SELECT UNHEX(k.id) AS id, UNHEX(k.owner) AS owner FROM JSON_TABLE($1, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', owner varchar(32) PATH '$[1]')) k) j
-ON DUPLICATE KEY UPDATE owner = IF(idempotency_record.state = 5 OR idempotency_record.state IN (2, 4)
-		AND idempotency_record.purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT idempotency_record.timed, VALUES(owner), idempotency_record.owner),
-	fence = IF(idempotency_record.state = 5 OR idempotency_record.state IN (2, 4)
-		AND idempotency_record.purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND NOT idempotency_record.timed, idempotency_record.fence + 1, idempotency_record.fence),
-	purge_at = IF(idempotency_record.state = 5, GREATEST(idempotency_record.purge_at, VALUES(purge_at)), idempotency_record.purge_at),
-	due_at = IF(idempotency_record.state = 5, GREATEST(idempotency_record.due_at, VALUES(due_at)), idempotency_record.due_at);
-UPDATE `public`.idempotency_record AS r JOIN (SELECT UNHEX(k.id) AS id, UNHEX(k.owner) AS owner FROM JSON_TABLE($1, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', owner varchar(32) PATH '$[1]')) k) j ON r.id = j.id AND r.owner = j.owner SET r.probe = r.probe + 1;
 
 -- name: keepSetting
 INSERT INTO `public`.idempotency_setting (name, value) VALUES ($1, $2) ON DUPLICATE KEY UPDATE value = VALUES(value);

@@ -31,7 +31,7 @@ UPDATE :"schema".idempotency_record AS r SET probe = r.probe + 1 WHERE r.id = $1
 -- The record is the free one that was seen, $6 its fence.
 fence = $6 AND (state = 5 OR state IN (2, 4) AND purge_at <= :now AND NOT timed)
 
--- name: keepOut
+-- name: fenceOff
 -- What the condition reads is set last.
 INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)

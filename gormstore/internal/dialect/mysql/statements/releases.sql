@@ -9,7 +9,7 @@ UPDATE :"schema".idempotency_record AS r SET
 WHERE r.id :ids($1) AND r.owner :ids($2) AND r.state = 1;
 SELECT r.id FROM :"schema".idempotency_record r WHERE r.id :ids($1) AND r.owner :ids($2) AND r.state = 5;
 
--- name: keepOutLate
+-- name: fenceOffLate
 -- The last statement counts them.
 INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, created_at, lease_until, deadline_at, purge_at, realm, due_at)
