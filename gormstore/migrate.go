@@ -18,7 +18,7 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// Migrations returns the migrations as files, in the folders postgres and sqlite, for goose, golang-migrate and atlas.
+// Migrations returns the migrations as files, in the folders postgres, sqlite and mysql, for goose, golang-migrate and atlas.
 // Each may be run again at any time. Each only adds, so that two releases of an app can share the tables.
 func Migrations() fs.FS {
 	sub, err := fs.Sub(migrations, "migrations")
@@ -79,7 +79,8 @@ func Migrate(ctx context.Context, db *gorm.DB, options ...Option) error {
 			}
 			return fmt.Errorf("idem: gormstore.Migrate: %s: %w", file, err)
 		}
-		if err := execAll(ctx, tx, d, "INSERT INTO idempotency_migration (name) VALUES ($1)", path.Base(file)); err != nil {
+		const note = "INSERT INTO idempotency_migration (name) VALUES ($1)" // every database knows this form
+		if err := execAll(ctx, tx, d, note, path.Base(file)); err != nil && !d.IsThere(err) {
 			return fmt.Errorf("idem: gormstore.Migrate: %w", err)
 		}
 	}
