@@ -18,8 +18,8 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// Migrations returns the migrations as files, in the folders postgres, sqlite and mysql, for goose, golang-migrate and atlas.
-// Each may be run again at any time. Each only adds, so that two releases of an app can share the tables.
+// Migrations returns the migrations as files, in the folders postgres, sqlite and mysql, for goose, golang-migrate and
+// atlas. Each may be run again at any time. Each only adds, so that two releases of an app can share the tables.
 func Migrations() fs.FS {
 	sub, err := fs.Sub(migrations, "migrations")
 	if err != nil {

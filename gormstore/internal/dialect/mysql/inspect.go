@@ -62,8 +62,8 @@ func inspect(ctx context.Context, q dialect.Querier, schema string, need dialect
 
 const lockSlots = 65536 // see :slot of macros.sql
 
-// tableFlaws lists what is wrong with the library's tables in the schema, beyond their columns. Each part names the schema: a
-// server opens the tables of all others otherwise.
+// tableFlaws lists what is wrong with the library's tables in the schema, beyond their columns. Each part names the schema:
+// otherwise a server opens the tables of all others.
 const tableFlaws = `SELECT IF(t.engine <> 'InnoDB',
 	CONCAT('table ', t.table_name, ' has the engine ', t.engine,
 		': its rows stay after ROLLBACK; ALTER TABLE ', t.table_name, ' ENGINE = InnoDB'),

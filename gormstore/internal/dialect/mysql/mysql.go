@@ -1,5 +1,5 @@
-// Package mysql is what MariaDB has of its own. Package suite tests it, in a module of its own: the driver is no requirement of
-// this one.
+// Package mysql is what MariaDB has of its own. Package suite tests it, in a module of its own: the driver is no requirement
+// of this one.
 package mysql
 
 import (
@@ -58,8 +58,8 @@ func findSchema(ctx context.Context, q dialect.Querier) (string, error) {
 var errNoTables = dialect.SchemaError("idem: gormstore: the table idempotency_record is not in the database that the " +
 	"connection's address names: run gormstore.Migrate, or name another one with gormstore.InSchema")
 
-// beforeMigrating: each statement of a migration commits by itself, and may be run again, beside another instance's too. So no
-// lock is taken: one of the session's would stay on the pool's connection.
+// beforeMigrating: each statement of a migration commits by itself, and may be run again, beside another instance's too. So
+// no lock is taken: one of the session's would stay on the pool's connection.
 func beforeMigrating(_ context.Context, _ dialect.Querier, schema string) error {
 	if schema != "" {
 		return errors.New("gormstore.InSchema is not there yet for MariaDB: name the database in the connection's address")
