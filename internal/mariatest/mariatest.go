@@ -139,10 +139,10 @@ func startOwn(options ...string) (string, error) {
 		return "", err
 	}
 	log := filepath.Join(directory, "log.err")
-	given := []string{"--no-defaults", "--datadir="+data, "--socket="+filepath.Join(directory, "s"),
-		"--port="+strconv.Itoa(port), "--bind-address=127.0.0.1", "--skip-name-resolve",
-		"--pid-file="+filepath.Join(directory, "pid"),
-		"--log-error="+log, "--init-file="+begin, "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M",
+	given := []string{"--no-defaults", "--datadir=" + data, "--socket=" + filepath.Join(directory, "s"),
+		"--port=" + strconv.Itoa(port), "--bind-address=127.0.0.1", "--skip-name-resolve",
+		"--pid-file=" + filepath.Join(directory, "pid"),
+		"--log-error=" + log, "--init-file=" + begin, "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M",
 		"--max-connections=300", "--idle-transaction-timeout=120", "--performance-schema=OFF"}
 	command := exec.Command(daemon, append(given, options...)...)
 	// The kernel ends the server with the test binary. A server that changed its user itself would lose that.
