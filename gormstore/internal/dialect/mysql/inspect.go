@@ -14,19 +14,20 @@ WHERE c.table_schema = TRIM(BOTH '` + "`" + `' FROM ?) AND FIND_IN_SET(c.table_n
 const columns = `SELECT c.column_name FROM information_schema.columns c
 WHERE c.table_schema = DATABASE() AND c.table_name = ?`
 
-// uniqueIndexes: see dialect.Dialect.
-const uniqueIndexes = `SELECT CONCAT((SELECT IF(t.engine = 'InnoDB', '',
-		CONCAT('of a table whose rows stay after ROLLBACK (ALTER TABLE ', t.table_name, ' ENGINE = InnoDB)'))
-		FROM information_schema.tables t
-		WHERE t.table_schema = DATABASE() AND t.table_name = MAX(s.table_name)), ':',
+// uniqueIndexes: see dialect.Dialect. Each table of information_schema names the schema: otherwise a server opens the tables
+// of all others.
+const uniqueIndexes = `SELECT CONCAT(IF(MAX(t.engine) = 'InnoDB', '',
+		CONCAT('of a table whose rows stay after ROLLBACK (ALTER TABLE ', MAX(t.table_name), ' ENGINE = InnoDB)')), ':',
 	GROUP_CONCAT(CONCAT(s.column_name, IF(c.is_nullable = 'YES', '?', ''),
 		CASE WHEN c.extra LIKE '%GENERATED%' THEN '!is generated'
 			WHEN c.extra LIKE '%auto_increment%' THEN '!comes from a sequence'
 			WHEN c.column_default IS NOT NULL AND c.column_default <> 'NULL' THEN '!has a default'
 			WHEN c.data_type IN ('date', 'datetime', 'timestamp', 'time', 'year') THEN '!is a time' ELSE '' END)
 		ORDER BY s.seq_in_index SEPARATOR ','))
-FROM information_schema.statistics s JOIN information_schema.columns c
-	ON c.table_schema = s.table_schema AND c.table_name = s.table_name AND c.column_name = s.column_name
+FROM information_schema.statistics s
+	JOIN information_schema.columns c
+	ON c.table_schema = DATABASE() AND c.table_name = s.table_name AND c.column_name = s.column_name
+	JOIN information_schema.tables t ON t.table_schema = DATABASE() AND t.table_name = s.table_name
 WHERE s.table_schema = DATABASE() AND s.table_name = ? AND s.non_unique = 0 GROUP BY s.index_name`
 
 const earlyTriggers = `SELECT t.trigger_name FROM information_schema.triggers t WHERE t.event_object_schema = DATABASE()
