@@ -200,6 +200,10 @@ SELECT f.ago, SUM(f.came), SUM(f.settled) FROM (
 ) f
 GROUP BY f.ago;
 
+-- name: forgetCommands
+DELETE FROM `public`.idempotency_sighting
+WHERE purge_at >= $4 AND purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) BETWEEN $2 AND $3 ORDER BY purge_at LIMIT $1 RETURNING purge_at;
+
 -- name: forgetIntents
 DELETE FROM `public`.idempotency_intent
 WHERE ended_at >= $4 AND ended_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - $5 AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) BETWEEN $2 AND $3 ORDER BY ended_at LIMIT $1 RETURNING ended_at;
@@ -208,10 +212,6 @@ WHERE ended_at >= $4 AND ended_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UT
 DELETE FROM `public`.processed_message
 WHERE expires_at >= $4 AND expires_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) BETWEEN $2 AND $3 ORDER BY expires_at LIMIT $1
 RETURNING expires_at, consumer_group, source, published_at;
-
--- name: forgetSightings
-DELETE FROM `public`.idempotency_sighting
-WHERE purge_at >= $4 AND purge_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) BETWEEN $2 AND $3 ORDER BY purge_at LIMIT $1 RETURNING purge_at;
 
 -- name: forgetSteps
 DELETE s FROM `public`.idempotency_step AS s WHERE s.record_id = $1 AND s.fence < $2 AND EXISTS (
@@ -239,6 +239,14 @@ INSERT INTO `public`.idempotency_record (id, scope, owner, fence, state, recover
 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, -1
 FROM DUAL WHERE ROW_COUNT() = 0 AND NOT EXISTS (SELECT 1 FROM `public`.idempotency_record r WHERE r.id = $1);
 SELECT r.fence FROM `public`.idempotency_record r WHERE r.id = $1 AND r.probe = -1;
+
+-- name: insertCommand
+INSERT INTO `public`.idempotency_sighting (id, scope, hash_version, command_hash, seen_at, purge_at)
+VALUES ($1, $2, $3, $4, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $5)
+ON DUPLICATE KEY UPDATE hash_version = IF(purge_at <= VALUES(seen_at), VALUES(hash_version), hash_version),
+	command_hash = IF(purge_at <= VALUES(seen_at), VALUES(command_hash), command_hash),
+	seen_at = IF(purge_at <= VALUES(seen_at), VALUES(seen_at), seen_at),
+	purge_at = IF(purge_at <= VALUES(seen_at), VALUES(purge_at), purge_at);
 
 -- name: insertRecord
 INSERT INTO `public`.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash,
@@ -322,6 +330,17 @@ UPDATE `public`.idempotency_record AS r SET probe = r.probe + 1 WHERE r.id = $1;
 -- name: lockSetting
 SELECT s.value FROM `public`.idempotency_setting s WHERE s.name = $1 FOR UPDATE;
 
+-- name: logCommand
+INSERT INTO `public`.idempotency_sighting (id, scope, hash_version, command_hash, seen_at, purge_at)
+VALUES ($1, $2, $3, $4, 0, 0) ON DUPLICATE KEY UPDATE id = VALUES(id);
+SELECT t.hash_version IS NULL, t.hash_version, t.command_hash, (
+	SELECT e.id FROM `public`.idempotency_sighting e
+	WHERE e.scope = $2 AND e.command_hash = $4 AND e.seen_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - $6
+		AND e.id <> $1 AND (t.seen_at IS NULL OR e.seen_at < t.seen_at)
+	ORDER BY e.seen_at DESC LIMIT 1
+)
+FROM (SELECT 1) AS one LEFT JOIN `public`.idempotency_sighting t ON t.id = $1 AND t.purge_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
+
 -- name: lookAnswer
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 0, NULL, r.owner, r.fence, r.recovery, r.hash_version, r.command_hash, r.expires_at, r.purge_at, r.status,
 	r.partial, r.answer_encoding, r.headers, r.body, r.traceparent
@@ -376,14 +395,6 @@ WHERE ROW_COUNT() = 1 AND m.consumer_group = $1 AND m.source = $2 AND m.message_
 SELECT r.id FROM `public`.idempotency_record r
 WHERE r.id >= $1 AND r.id <= $2 AND substr(r.id, 33 - length($3), 32) = $3 AND substr(r.realm, 1, length($4)) = $4
 ORDER BY r.id LIMIT $5;
-
--- name: noteSighting
-INSERT INTO `public`.idempotency_sighting (id, scope, hash_version, command_hash, seen_at, purge_at)
-VALUES ($1, $2, $3, $4, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $5)
-ON DUPLICATE KEY UPDATE hash_version = IF(purge_at <= VALUES(seen_at), VALUES(hash_version), hash_version),
-	command_hash = IF(purge_at <= VALUES(seen_at), VALUES(command_hash), command_hash),
-	seen_at = IF(purge_at <= VALUES(seen_at), VALUES(seen_at), seen_at),
-	purge_at = IF(purge_at <= VALUES(seen_at), VALUES(purge_at), purge_at);
 
 -- name: notesOf
 SELECT n.record_id, n.token, n.written_at, n.written_by, n.body, n.kind, n.fence, n.decision, n.encoding
@@ -580,17 +591,6 @@ UPDATE `public`.idempotency_record AS r SET ends = IF(r.state = 1, COALESCE($11,
 	purge_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $8, due_at = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $7, answer_encoding = $12, fence = r.fence + 1, state = $3
 WHERE r.id = (SELECT x.id FROM `public`.idempotency_record x WHERE x.id = $1 FOR UPDATE SKIP LOCKED) AND r.fence = $2 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)))) AND r.lease_until <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AND r.deadline_at <= TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
 	AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) BETWEEN $9 AND $10;
-
--- name: sight
-INSERT INTO `public`.idempotency_sighting (id, scope, hash_version, command_hash, seen_at, purge_at)
-VALUES ($1, $2, $3, $4, 0, 0) ON DUPLICATE KEY UPDATE id = VALUES(id);
-SELECT t.hash_version IS NULL, t.hash_version, t.command_hash, (
-	SELECT e.id FROM `public`.idempotency_sighting e
-	WHERE e.scope = $2 AND e.command_hash = $4 AND e.seen_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - $6
-		AND e.id <> $1 AND (t.seen_at IS NULL OR e.seen_at < t.seen_at)
-	ORDER BY e.seen_at DESC LIMIT 1
-)
-FROM (SELECT 1) AS one LEFT JOIN `public`.idempotency_sighting t ON t.id = $1 AND t.purge_at > TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
 
 -- name: stepAt
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding, s.result, s.derived

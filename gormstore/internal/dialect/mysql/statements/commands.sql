@@ -1,6 +1,6 @@
--- Commands that have come before, as in ../../postgres/statements/sightings.sql, where the statements are explained.
+-- Commands that have come before, as in ../../postgres/statements/commands.sql, where the statements are explained.
 
--- name: sight
+-- name: logCommand
 -- A row whose time is over stands for one that is not there: whoever has written it first holds it, and others wait.
 INSERT INTO :"schema".idempotency_sighting (id, scope, hash_version, command_hash, seen_at, purge_at)
 VALUES ($1, $2, $3, $4, 0, 0) ON DUPLICATE KEY UPDATE id = VALUES(id);
@@ -12,7 +12,7 @@ SELECT t.hash_version IS NULL, t.hash_version, t.command_hash, (
 )
 FROM (SELECT 1) AS one LEFT JOIN :"schema".idempotency_sighting t ON t.id = $1 AND t.purge_at > :now;
 
--- name: noteSighting
+-- name: insertCommand
 INSERT INTO :"schema".idempotency_sighting (id, scope, hash_version, command_hash, seen_at, purge_at)
 VALUES ($1, $2, $3, $4, :now, :now + $5)
 ON DUPLICATE KEY UPDATE hash_version = IF(purge_at <= VALUES(seen_at), VALUES(hash_version), hash_version),
@@ -20,6 +20,6 @@ ON DUPLICATE KEY UPDATE hash_version = IF(purge_at <= VALUES(seen_at), VALUES(ha
 	seen_at = IF(purge_at <= VALUES(seen_at), VALUES(seen_at), seen_at),
 	purge_at = IF(purge_at <= VALUES(seen_at), VALUES(purge_at), purge_at);
 
--- name: forgetSightings
+-- name: forgetCommands
 DELETE FROM :"schema".idempotency_sighting
 WHERE purge_at >= $4 AND purge_at <= :now AND :now BETWEEN $2 AND $3 ORDER BY purge_at LIMIT $1 RETURNING purge_at;
