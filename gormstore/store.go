@@ -39,8 +39,8 @@ var (
 //
 // Set the limits of the connection pool before you call New. The pool needs at least two connections on PostgreSQL
 // and MariaDB, and three on SQLite, where one of them holds the lock on the file. On servers a limited pool is divided:
-// attempts' transactions use at most three connections of four. At least one stays free, so that a handler that uses a second
-// connection does not wait for itself. So the limit must not be higher than what is below: a pgxpool (MaxConns), or
+// attempts' transactions use at most three connections of four. At least one stays free, so that a handler that uses a
+// second connection does not wait for itself. So the limit must not be higher than what is below: a pgxpool (MaxConns), or
 // PgBouncer (default_pool_size for all instances together), which New cannot see.
 //
 // Errors: db is neither PostgreSQL, MariaDB nor SQLite; the pool is too small; a pgxpool below it is smaller, or the pool

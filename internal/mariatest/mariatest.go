@@ -3,8 +3,8 @@
 //
 //	address := mariatest.Address(t) // a fresh database, as go-sql-driver's DSN
 //
-// TEST_MYSQL_URL names a server that runs already, as "mysql://user:password@host:port". The user may create databases. It may
-// be a server on which the library has not been tried.
+// TEST_MYSQL_URL names a server that runs already, as "mysql://user:password@host:port". The user may create databases.
+// It may be a server on which the library has not been tried.
 package mariatest
 
 import (
@@ -142,6 +142,7 @@ func startOwn(options ...string) (string, error) {
 	given := []string{"--no-defaults", "--datadir=" + data, "--socket=" + filepath.Join(directory, "s"),
 		"--port=" + strconv.Itoa(port), "--bind-address=127.0.0.1", "--skip-name-resolve",
 		"--pid-file=" + filepath.Join(directory, "pid"),
+		"--tmpdir=" + directory, // in a common one a server that starts deletes the tables of others
 		"--log-error=" + log, "--init-file=" + begin, "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M",
 		"--max-connections=300", "--idle-transaction-timeout=120", "--performance-schema=OFF"}
 	command := exec.Command(daemon, append(given, options...)...)

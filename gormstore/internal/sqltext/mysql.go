@@ -172,7 +172,8 @@ var readOnlyOfMySQL = words(`
 	regexp_instr regexp_like truncate rand greatest least bit_count convert cast binary character_length
 	curdate curtime current_date sysdate utc_date utc_time utc_timestamp date_add date_sub adddate subdate addtime subtime
 	datediff timediff timestampdiff timestampadd date_format time_format str_to_date from_unixtime unix_timestamp from_days
-	to_days 	to_seconds year quarter month week weekday weekofyear yearweek day dayofmonth dayofweek dayofyear dayname monthname hour
+	to_days to_seconds
+	year quarter month week weekday weekofyear yearweek day dayofmonth dayofweek dayofyear dayname monthname hour
 	minute second microsecond last_day makedate maketime period_add period_diff sec_to_time time_to_sec convert_tz
 	json_unquote json_contains json_contains_path json_keys json_length json_depth json_search json_value json_query
 	json_arrayagg json_objectagg json_merge_patch json_merge_preserve json_array_append json_exists json_overlaps
