@@ -75,10 +75,10 @@ func TestContext(t *testing.T) {
 
 	_, ok = authctx.FromContext(t.Context())
 	require.False(t, ok)
-	for _, nobody := range []authctx.Principal{
+	for _, anonymous := range []authctx.Principal{
 		{}, {Issuer: testIssuer}, {Subject: "customer-1"}, {Tenant: "shop-7", Roles: []string{"admin"}},
 	} {
-		got, ok = authctx.FromContext(authctx.NewContext(t.Context(), nobody))
+		got, ok = authctx.FromContext(authctx.NewContext(t.Context(), anonymous))
 		require.False(t, ok)
 		require.Zero(t, got)
 	}
@@ -108,15 +108,15 @@ func TestUserUUID(t *testing.T) {
 //
 // CONTRACT S-6, O-2
 func TestNobodyIsNoPrincipal(t *testing.T) {
-	for _, nobody := range []string{"00000000-0000-0000-0000-000000000000", "<nil>", "%!s(<nil>)", "null", "0"} {
+	for _, anonymous := range []string{"00000000-0000-0000-0000-000000000000", "<nil>", "%!s(<nil>)", "null", "0"} {
 		for _, claim := range []string{"sub", "tenant"} {
 			claims := authctx.Claims{Issuers: []string{testIssuer}}
-			_, err := claims.Principal(jwt.MapClaims{"iss": testIssuer, "sub": "alice", "exp": float64(time.Now().Unix() + 60), claim: nobody})
+			_, err := claims.Principal(jwt.MapClaims{"iss": testIssuer, "sub": "alice", "exp": float64(time.Now().Unix() + 60), claim: anonymous})
 			require.ErrorIs(t, err, authctx.ErrUnauthenticated, claim)
-			_, err = newVerifier(t, testConfig()).Verify(sign(t, jwt.MapClaims{claim: nobody}))
+			_, err = newVerifier(t, testConfig()).Verify(sign(t, jwt.MapClaims{claim: anonymous}))
 			require.ErrorIs(t, err, authctx.ErrUnauthenticated, claim)
 		}
-		p := authctx.Principal{Issuer: testIssuer, Subject: nobody}
+		p := authctx.Principal{Issuer: testIssuer, Subject: anonymous}
 		_, ok := authctx.FromContext(authctx.NewContext(t.Context(), p))
 		require.False(t, ok)
 		r := httptest.NewRequest(http.MethodPost, "/", nil)

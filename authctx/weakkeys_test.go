@@ -20,7 +20,7 @@ import (
 )
 
 // requireNobody requires that a request with the token is refused, and that the observer is told why.
-func requireNobody(t *testing.T, v *authctx.Verifier, token, why string) {
+func requireNoPrincipal(t *testing.T, v *authctx.Verifier, token, why string) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/v1/payments", nil)
 	r.Header.Set("Authorization", "Bearer "+token)
@@ -51,7 +51,7 @@ func TestSecretsThatCanBeGuessed(t *testing.T) {
 				cfg.Algorithms, cfg.Keyfunc = []string{method.Alg()}, keyOf(key)
 				v, token := newVerifier(t, cfg), signWith(t, method, secret, testClaims(nil))
 				if length < size {
-					requireNobody(t, v, token, "a secret of "+method.Alg()+" needs at least")
+					requireNoPrincipal(t, v, token, "a secret of "+method.Alg()+" needs at least")
 					continue
 				}
 				_, err := v.Verify(token)
@@ -72,7 +72,7 @@ func TestRSAKeysThatCanBeFactored(t *testing.T) {
 			cfg.Algorithms, cfg.Keyfunc = []string{method.Alg()}, keyOf(&private.PublicKey)
 			v, token := newVerifier(t, cfg), signWith(t, method, private, testClaims(nil))
 			if bits < 2048 {
-				requireNobody(t, v, token, "an RSA key needs at least 2048 bits")
+				requireNoPrincipal(t, v, token, "an RSA key needs at least 2048 bits")
 				continue
 			}
 			_, err = v.Verify(token)
@@ -105,7 +105,7 @@ func TestKeysThatAreNotThere(t *testing.T) {
 			for _, returned := range []any{key, jwt.VerificationKeySet{Keys: []jwt.VerificationKey{key}}} {
 				cfg := testConfig()
 				cfg.Algorithms, cfg.Keyfunc = []string{method.Alg()}, keyOf(returned)
-				requireNobody(t, newVerifier(t, cfg), token, "Keyfunc returned")
+				requireNoPrincipal(t, newVerifier(t, cfg), token, "Keyfunc returned")
 			}
 		}
 	}

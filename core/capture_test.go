@@ -423,12 +423,12 @@ func TestFlushedAnswer(t *testing.T) {
 	})
 }
 
-// brokenWriter is the writer of a client that has hung up.
-type brokenWriter struct{ *httptest.ResponseRecorder }
+// failingWriter is the writer of a client that has hung up.
+type failingWriter struct{ *httptest.ResponseRecorder }
 
-func (brokenWriter) Write([]byte) (int, error)         { return 0, io.ErrClosedPipe }
-func (brokenWriter) FlushError() error                 { return io.ErrClosedPipe }
-func (w brokenWriter) WriteString(string) (int, error) { return 0, io.ErrClosedPipe }
+func (failingWriter) Write([]byte) (int, error)         { return 0, io.ErrClosedPipe }
+func (failingWriter) FlushError() error                 { return io.ErrClosedPipe }
+func (w failingWriter) WriteString(string) (int, error) { return 0, io.ErrClosedPipe }
 
 // CONTRACT R-5
 func TestRecordingSurvivesTheConnection(t *testing.T) {
@@ -447,7 +447,7 @@ func TestRecordingSurvivesTheConnection(t *testing.T) {
 		})
 		r := newCommand("k-1", "")
 		r.Header.Set("Content-Type", "application/json")
-		a.serve(brokenWriter{httptest.NewRecorder()}, r, alice)
+		a.serve(failingWriter{httptest.NewRecorder()}, r, alice)
 		w := a.post("k-1", ``)
 		if policy.Streaming {
 			requireProblem(t, w, http.StatusConflict, core.CodeResponseNotReplayable)

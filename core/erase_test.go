@@ -244,9 +244,9 @@ func TestServeErase(t *testing.T) {
 	t.Run("erasure is continued", func(t *testing.T) {
 		store := &erasing{Store: memstore.New(), dies: 3}
 		a := eraseApp(t, store, core.Resume)
-		broken := a.postAs(operator, "e-1", eraseAlice)
-		requireProblem(t, broken, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
-		require.NotEmpty(t, broken.Header().Get("Retry-After"))
+		failing := a.postAs(operator, "e-1", eraseAlice)
+		requireProblem(t, failing, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		require.NotEmpty(t, failing.Header().Get("Retry-After"))
 		again := a.postAs(operator, "e-1", eraseAlice)
 		require.Equal(t, http.StatusOK, again.Code, again.Body)
 		require.JSONEq(t, `{"records":2,"open":[]}`, again.Body.String())

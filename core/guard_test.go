@@ -35,7 +35,7 @@ func TestOrderOfChecks(t *testing.T) {
 	reuse := a.post("k-1", `{}`)
 	require.Equal(t, http.StatusCreated, reuse.Code)
 
-	nobody, demoted := core.Principal{}, core.Principal{Issuer: alice.Issuer, Subject: alice.Subject}
+	anonymous, demoted := core.Principal{}, core.Principal{Issuer: alice.Issuer, Subject: alice.Subject}
 	keyInURL := func(r *http.Request) { r.URL.RawQuery = "idempotency_key=k-1" }
 	noKey := func(r *http.Request) { r.Header.Del("Idempotency-Key") }
 	large := func(r *http.Request) {
@@ -48,7 +48,7 @@ func TestOrderOfChecks(t *testing.T) {
 		status int
 		code   core.Code
 	}{
-		{"no principal", nobody, []func(*http.Request){keyInURL, noKey, large}, 401, core.CodeUnauthenticated},
+		{"no principal", anonymous, []func(*http.Request){keyInURL, noKey, large}, 401, core.CodeUnauthenticated},
 		{"no role", demoted, []func(*http.Request){keyInURL, noKey, large}, 403, core.CodeForbidden},
 		{"key in the URL", alice, []func(*http.Request){keyInURL, noKey, large}, 400, core.CodeKeyInURL},
 		{"key in the URL, too", alice, []func(*http.Request){keyInURL}, 400, core.CodeKeyInURL},
@@ -82,12 +82,12 @@ func TestCallersOfEveryGuard(t *testing.T) {
 			{Routes: core.Routes{"POST " + pattern: {Recovery: core.Park}}},
 		} {
 			a := newApp(t, cfg, created)
-			for _, nobody := range []core.Principal{{}, {Issuer: alice.Issuer}, {Subject: alice.Subject}, {Tenant: "t", Roles: alice.Roles}} {
+			for _, anonymous := range []core.Principal{{}, {Issuer: alice.Issuer}, {Subject: alice.Subject}, {Tenant: "t", Roles: alice.Roles}} {
 				r := httptest.NewRequest(http.MethodPost, pattern, http.NoBody) // not even a key
-				requireProblem(t, written(t, a.module.CheckRoles(r, pattern, nobody)), 401, core.CodeUnauthenticated)
-				_, reply := a.module.Admit(r, pattern, nobody)
+				requireProblem(t, written(t, a.module.CheckRoles(r, pattern, anonymous)), 401, core.CodeUnauthenticated)
+				_, reply := a.module.Admit(r, pattern, anonymous)
 				requireProblem(t, written(t, reply), 401, core.CodeUnauthenticated)
-				_, reply = a.module.Begin(r, pattern, nobody)
+				_, reply = a.module.Begin(r, pattern, anonymous)
 				requireProblem(t, written(t, reply), 401, core.CodeUnauthenticated)
 			}
 			require.Equal(t, http.StatusCreated, a.postAs(core.Principal{Issuer: "i", Subject: "s"}, "k-1", `{}`).Code)

@@ -228,9 +228,9 @@ func TestImportRefuses(t *testing.T) {
 		})
 	}
 
-	broken := errors.New("connection lost")
-	_, err := importing(t).module.Import(t.Context(), func(yield func(core.Past, error) bool) { yield(core.Past{}, broken) })
-	require.ErrorIs(t, err, broken)
+	failing := errors.New("connection lost")
+	_, err := importing(t).module.Import(t.Context(), func(yield func(core.Past, error) bool) { yield(core.Past{}, failing) })
+	require.ErrorIs(t, err, failing)
 
 	a := newApp(t, core.Config{Store: memstore.New(memstore.WithMaxRecords(1))}, created)
 	_, err = a.module.Import(t.Context(), rowsOf(past("key-1"), past("key-2")))

@@ -16,8 +16,8 @@ import (
 	"github.com/auth19/idem/core/store"
 )
 
-// brokenApp has an unknown operation for each key, or a lost one where Config.Resume is set.
-func brokenApp(t *testing.T, cfg core.Config, keys ...string) *app {
+// failingApp has an unknown operation for each key, or a lost one where Config.Resume is set.
+func failingApp(t *testing.T, cfg core.Config, keys ...string) *app {
 	t.Helper()
 	cfg.Routes = core.Routes{"POST /v1/payments": {Recovery: core.Park}}
 	if cfg.Resume != nil {
@@ -37,7 +37,7 @@ func TestPanicsInRun(t *testing.T) {
 		"Reconcile": {Reconcile: func(context.Context, core.Record) (*core.Decision, error) { panic("boom") }},
 		"Resume":    {Resume: resumes(func(context.Context, core.Record) (*core.Answer, error) { panic("boom") })},
 	}, func(t *testing.T, cfg core.Config) {
-		a := brokenApp(t, cfg, "k-1", "k-2")
+		a := failingApp(t, cfg, "k-1", "k-2")
 		stop := a.start()
 		stop()
 		failed := a.of(core.EventFailed)
@@ -72,7 +72,7 @@ func TestHangsInRun(t *testing.T) {
 			if name == "Resume" {
 				cfg = core.Config{Resume: resumes(func(_ context.Context, r core.Record) (*core.Answer, error) { return nil, work(r) })}
 			}
-			a := brokenApp(t, cfg, "k-1", "k-2")
+			a := failingApp(t, cfg, "k-1", "k-2")
 			stop := a.start()
 			time.Sleep(10 * time.Minute)
 			times := countOf(&at)
@@ -103,7 +103,7 @@ func TestHangsInRun(t *testing.T) {
 func TestDeadlinesInRun(t *testing.T) {
 	inBubble(t, "reconcile has a deadline", func(t *testing.T) {
 		var causes list[error]
-		a := brokenApp(t, core.Config{Reconcile: func(ctx context.Context, _ core.Record) (*core.Decision, error) {
+		a := failingApp(t, core.Config{Reconcile: func(ctx context.Context, _ core.Record) (*core.Decision, error) {
 			<-ctx.Done()
 			causes.add(context.Cause(ctx))
 			return &core.Decision{Who: "reconciler", Why: "too late"}, nil
@@ -115,7 +115,7 @@ func TestDeadlinesInRun(t *testing.T) {
 	inBubble(t, "duties of Run do not wait for each other", func(t *testing.T) {
 		var asked list[core.ID]
 		store := newFaultStore(memstore.New())
-		a := brokenApp(t, core.Config{Store: store, Reconcile: func(_ context.Context, r core.Record) (*core.Decision, error) {
+		a := failingApp(t, core.Config{Store: store, Reconcile: func(_ context.Context, r core.Record) (*core.Decision, error) {
 			asked.add(r.ID)
 			return nil, nil
 		}}, "k-1")

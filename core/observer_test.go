@@ -449,7 +449,7 @@ func TestOneEventEndsAnAttempt(t *testing.T) {
 	panics := func(http.ResponseWriter, *http.Request) { panic("a handler panics") }
 	for name, test := range map[string]struct {
 		handler http.HandlerFunc
-		broken  string
+		failing string
 		want    core.EventKind
 	}{
 		"recorded":           {created, "", core.EventCompleted},
@@ -467,16 +467,16 @@ func TestOneEventEndsAnAttempt(t *testing.T) {
 				store := memstore.New()
 				cfg := core.Config{Store: store, Policy: core.Policy{Recovery: recovery}}
 				if recovery == core.Park {
-					faults := newFaultStore(store).on(test.broken, away)
+					faults := newFaultStore(store).on(test.failing, away)
 					cfg.Store = faults
-				} else if test.broken != "" {
+				} else if test.failing != "" {
 					t.Skip("the faults are those of Park")
 				}
 				a := newApp(t, cfg, sealed(test.handler))
 				a.postRecovered("k-1", `{}`)
 				ends := a.ends()
 				for _, e := range a.events {
-					require.Equal(t, e.Kind.EndsAttempt() && test.broken != "", e.Attempt > 0, e.Kind)
+					require.Equal(t, e.Kind.EndsAttempt() && test.failing != "", e.Attempt > 0, e.Kind)
 				}
 				require.Len(t, ends, 1)
 				if recovery == core.Resume && test.want == core.EventUnknown {

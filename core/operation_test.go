@@ -444,8 +444,8 @@ func TestSettlements(t *testing.T) {
 		requireProblem(t, a.serveSettle(alice, idOf("k-1"), fine), http.StatusForbidden, core.CodeForbidden)
 		requireProblem(t, a.serveSettle(operator, "x", fine), http.StatusNotFound, core.CodeNotFound)
 		requireProblem(t, a.serveSettle(operator, idOf("other"), fine), http.StatusNotFound, core.CodeNotFound)
-		broken := httptest.NewRequest(http.MethodPost, "/", iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader(fine))))
-		requireProblem(t, written(t, a.module.ServeSettle(broken, operator, idOf("k-1"))), http.StatusBadRequest, core.CodeBodyUnreadable)
+		failing := httptest.NewRequest(http.MethodPost, "/", iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader(fine))))
+		requireProblem(t, written(t, a.module.ServeSettle(failing, operator, idOf("k-1"))), http.StatusBadRequest, core.CodeBodyUnreadable)
 		a.handler = created
 		a.post("done", `{}`)
 		requireProblem(t, a.serveSettle(operator, idOf("done"), fine), http.StatusConflict, core.CodeNotSettleable)

@@ -113,7 +113,7 @@ func TestReady(t *testing.T) {
 		"Reconcile": {Reconcile: func(ctx context.Context, _ core.Record) (*core.Decision, error) { hang(ctx); return nil, errAway }},
 		"Resume":    {Resume: resumes(func(ctx context.Context, _ core.Record) (*core.Answer, error) { hang(ctx); return nil, errAway })},
 	}, func(t *testing.T, cfg core.Config) { // a provider hangs
-		a := brokenApp(t, cfg, "k-1", "k-2", "k-3")
+		a := failingApp(t, cfg, "k-1", "k-2", "k-3")
 		stop := a.start()
 		for range 20 {
 			require.Equal(t, isReady, a.probe(false))

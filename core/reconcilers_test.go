@@ -93,7 +93,7 @@ func TestStripeReconciler(t *testing.T) {
 	}
 }
 
-func breakSearch(s *stripeSimulator) { s.broken = s.now() }
+func breakSearch(s *stripeSimulator) { s.staleSince = s.now() }
 
 func failingAt(path string) func(s *stripeSimulator) {
 	return func(s *stripeSimulator) { s.failing = path }
@@ -116,15 +116,15 @@ type stripeSimulator struct {
 	*httptest.Server
 	now func() time.Time
 
-	mu       sync.Mutex
-	keys     map[string]int // index of the payment
-	made     []madePayment
-	status   string // of the next payment
-	broken   time.Time
-	failing  string // the path whose requests get 500
-	pageSize int
-	searches int
-	lists    int
+	mu         sync.Mutex
+	keys       map[string]int // index of the payment
+	made       []madePayment
+	status     string // of the next payment
+	staleSince time.Time
+	failing    string // the path whose requests get 500
+	pageSize   int
+	searches   int
+	lists      int
 }
 
 type madePayment struct {
@@ -160,7 +160,7 @@ func newStripeSimulator(now func() time.Time) *stripeSimulator {
 func (s *stripeSimulator) breakSearch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.broken = s.now()
+	s.staleSince = s.now()
 }
 
 func (s *stripeSimulator) payments() int {
@@ -187,7 +187,7 @@ func (s *stripeSimulator) search(w http.ResponseWriter, r *http.Request) {
 	wanted := strings.TrimSuffix(strings.TrimPrefix(r.FormValue("query"), "metadata['operation']:'"), "'")
 	found := paymentIntents{Data: []paymentIntent{}}
 	for _, p := range s.made {
-		indexed := s.now().Sub(p.at) >= usualLag && (s.broken.IsZero() || p.at.Before(s.broken))
+		indexed := s.now().Sub(p.at) >= usualLag && (s.staleSince.IsZero() || p.at.Before(s.staleSince))
 		if indexed && p.Metadata["operation"] == wanted {
 			if s.now().Sub(p.changed) < usualLag {
 				p.Status = p.before

@@ -161,16 +161,16 @@ func TestScopings(t *testing.T) {
 // unsetIDs are what ids print as that nobody has set.
 var unsetIDs = func() []string {
 	var (
-		none   any
-		nobody *string
-		name   sql.NullString
-		number sql.NullInt64
-		object [12]byte
+		none      any
+		anonymous *string
+		name      sql.NullString
+		number    sql.NullInt64
+		object    [12]byte
 	)
 	const zero = "00000000-0000-0000-0000-000000000000"
 	return []string{
 		"", " ", "0", "00", "0.0", "-1", "null", "(null)", "undefined", "None", "NaN", "0x0",
-		fmt.Sprint(none), fmt.Sprint(nobody), fmt.Sprintf("%s", none), fmt.Sprintf("%d", none), "%!s(int=0)",
+		fmt.Sprint(none), fmt.Sprint(anonymous), fmt.Sprintf("%s", none), fmt.Sprintf("%d", none), "%!s(int=0)",
 		fmt.Sprintf("user-%v", none), fmt.Sprint(0.0), fmt.Sprintf("%f", 0.0), "%!v(PANIC=String method: nil pointer)",
 		zero, "urn:uuid:" + zero, "{" + zero + "}", "{" + zero + " false}", "user:" + zero, string(make([]byte, 16)),
 		fmt.Sprint([16]byte{}), "00000000000000000000000000000000", fmt.Sprint(name), fmt.Sprint(number),

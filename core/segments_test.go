@@ -20,14 +20,14 @@ import (
 	"github.com/auth19/idem/core/wire"
 )
 
-// sealing is a store that writes down what is sealed, and in which order calls leave.
-type sealing struct {
+// sealLog is a store that writes down what is sealed, and in which order calls leave.
+type sealLog struct {
 	*faultStore
 	log list[string]
 }
 
-func newSealing() *sealing {
-	s := &sealing{faultStore: newFaultStore(memstore.New())}
+func newSealLog() *sealLog {
+	s := &sealLog{faultStore: newFaultStore(memstore.New())}
 	for call, name := range map[string]string{"start": "start", "finish": "seal", "complete": "answer"} {
 		s.on(call, func(context.Context) error { s.log.add(name); return nil })
 	}
@@ -35,7 +35,7 @@ func newSealing() *sealing {
 }
 
 // call is a provider call of the log.
-func (s *sealing) call(ctx context.Context, name string, opts ...core.CallOption) error {
+func (s *sealLog) call(ctx context.Context, name string, opts ...core.CallOption) error {
 	return core.CallDo(ctx, name, func(context.Context, core.DerivedKey) error { s.log.add(name); return nil }, opts...)
 }
 
@@ -47,27 +47,27 @@ var window = core.Dedup(time.Hour)
 // CONTRACT X-14, X-17
 func TestCommitsOfAnAttempt(t *testing.T) {
 	for name, test := range map[string]struct {
-		handle func(s *sealing, ctx context.Context) error
+		handle func(s *sealLog, ctx context.Context) error
 		want   []string
 	}{
-		"rows alone": {func(_ *sealing, ctx context.Context) error {
+		"rows alone": {func(_ *sealLog, ctx context.Context) error {
 			return cmpErr(book(ctx, "1", nil), book(ctx, "2", nil))
 		}, []string{"answer"}},
-		"one call": {func(s *sealing, ctx context.Context) error {
+		"one call": {func(s *sealLog, ctx context.Context) error {
 			return cmpErr(book(ctx, "1", nil), s.call(ctx, "charge", window), book(ctx, "2", nil))
 		}, []string{"start", "charge", "answer"}},
-		"three calls": {func(s *sealing, ctx context.Context) error {
+		"three calls": {func(s *sealLog, ctx context.Context) error {
 			return cmpErr(s.call(ctx, "a", window), book(ctx, "1", nil), s.call(ctx, "b", window), s.call(ctx, "c", window))
 		}, []string{"start", "a", "start", "b", "start", "c", "answer"}},
-		"a call without a window": {func(s *sealing, ctx context.Context) error {
+		"a call without a window": {func(s *sealLog, ctx context.Context) error {
 			return cmpErr(s.call(ctx, "charge"), book(ctx, "1", nil))
 		}, []string{"start", "charge", "seal", "answer"}},
-		"checkpoints": {func(_ *sealing, ctx context.Context) error {
+		"checkpoints": {func(_ *sealLog, ctx context.Context) error {
 			return cmpErr(core.Checkpoint(ctx), book(ctx, "1", nil), core.Checkpoint(ctx), core.Checkpoint(ctx), book(ctx, "2", nil))
 		}, []string{"seal", "answer"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := newSealing()
+			store := newSealLog()
 			a := newFlowApp(t, store, func(ctx context.Context) (int, error) { return http.StatusCreated, test.handle(store, ctx) })
 			require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 			require.Equal(t, test.want, store.log.all())
@@ -121,7 +121,7 @@ func TestResultOfACallOutlivesACommitThatFails(t *testing.T) {
 			at + ", refused": core.ErrAborted, at + ", in conflict": core.ErrRetryable, at + ", unconfirmed": core.ErrUnconfirmed,
 		}, func(t *testing.T, fault error) {
 			var p charger
-			st := newSealing()
+			st := newSealLog()
 			a := newFlowApp(t, st, func(ctx context.Context) (int, error) {
 				if _, err := charge(ctx, &p, window); err != nil {
 					return 0, err
@@ -161,7 +161,7 @@ func TestSegmentsThatAreLost(t *testing.T) {
 			for status, want := range map[int]int{
 				http.StatusCreated: http.StatusInternalServerError, http.StatusPaymentRequired: http.StatusPaymentRequired,
 			} {
-				store := newSealing()
+				store := newSealLog()
 				a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
 					if behindCall {
 						require.NoError(t, store.call(ctx, "charge", window))
@@ -197,7 +197,7 @@ func TestSegmentsThatAreLost(t *testing.T) {
 			{core.ErrClock, http.StatusServiceUnavailable, core.CodeStoreUnavailable},
 		} {
 			for _, status := range []int{http.StatusCreated, http.StatusUnprocessableEntity} { // it counts for nothing what the handler says
-				store := newSealing()
+				store := newSealLog()
 				store.on("start", func(context.Context) error { return test.err })
 				a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
 					require.ErrorIs(t, store.call(ctx, "charge", window), test.err)
@@ -218,7 +218,7 @@ func TestSegmentsThatAreLost(t *testing.T) {
 	t.Run("errors of a step are its own", func(t *testing.T) {
 		for _, err := range []error{core.ErrUnconfirmed, core.ErrStale, store.ErrEnded, core.ErrRetryable, core.ErrClock} {
 			for _, behindCall := range []bool{false, true} {
-				store := newSealing()
+				store := newSealLog()
 				a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
 					if behindCall {
 						require.NoError(t, store.call(ctx, "charge", window))
@@ -413,12 +413,12 @@ func TestFirstAttemptThatFailsLeavesNothing(t *testing.T) {
 //
 // CONTRACT X-15, X-1
 func TestSealWaitsForARenewal(t *testing.T) {
-	eachInBubble(t, map[string]func(s *sealing, ctx context.Context) error{
-		"at a call":     func(s *sealing, ctx context.Context) error { return s.call(ctx, "ship", window) },
-		"at the answer": func(*sealing, context.Context) error { return nil },
-		"of a result":   func(s *sealing, ctx context.Context) error { return s.call(ctx, "ship") },
-	}, func(t *testing.T, end func(s *sealing, ctx context.Context) error) {
-		st := newSealing()
+	eachInBubble(t, map[string]func(s *sealLog, ctx context.Context) error{
+		"at a call":     func(s *sealLog, ctx context.Context) error { return s.call(ctx, "ship", window) },
+		"at the answer": func(*sealLog, context.Context) error { return nil },
+		"of a result":   func(s *sealLog, ctx context.Context) error { return s.call(ctx, "ship") },
+	}, func(t *testing.T, end func(s *sealLog, ctx context.Context) error) {
+		st := newSealLog()
 		renewing := false
 		st.on("renew", func(context.Context) error {
 			renewing = true
@@ -505,7 +505,7 @@ func TestNothingStreamsBeforeItIsDurable(t *testing.T) {
 		work func(ctx context.Context, name string) error
 		want []string
 	}) {
-		st := newSealing()
+		st := newSealLog()
 		a := newApp(t, core.Config{Store: st, Policy: core.Policy{Recovery: core.Resume, Streaming: true}},
 			func(w http.ResponseWriter, r *http.Request) {
 				for _, name := range []string{"1", "2"} {
@@ -526,9 +526,9 @@ func TestNothingStreamsBeforeItIsDurable(t *testing.T) {
 // CONTRACT X-3, X-14, X-16
 func TestStreamedSuccessThatIsNone(t *testing.T) {
 	for name, test := range map[string]struct {
-		work   func(ctx context.Context) error
-		want   int
-		broken bool
+		work    func(ctx context.Context) error
+		want    int
+		failing bool
 	}{
 		"a lost segment":     {func(ctx context.Context) error { return book(ctx, "1", errProvider) }, http.StatusInternalServerError, false},
 		"an unfinished call": {func(ctx context.Context) error { return (&take{fail: "charge"}).steps(ctx, "charge") }, http.StatusCreated, true},
@@ -544,7 +544,7 @@ func TestStreamedSuccessThatIsNone(t *testing.T) {
 			w := &deadlines{ResponseRecorder: httptest.NewRecorder(), log: new(list[string])}
 			a.serve(w, newCommand("k-1", `{}`), alice)
 			require.Equal(t, test.want, w.Code)
-			require.Equal(t, test.broken, w.until.Equal(time.Unix(1, 0)))
+			require.Equal(t, test.failing, w.until.Equal(time.Unix(1, 0)))
 			require.Equal(t, name == "none", a.of(core.EventCompleted) != nil)
 		})
 	}
@@ -562,7 +562,7 @@ func TestStreamedAnswerThatIsNotRecorded(t *testing.T) {
 		status   int
 		behind   func(ctx context.Context) error // what the handler does behind the flush
 		fault    error                           // of the store that records the answer
-		broken   bool
+		failing  bool
 	}{
 		"Park":                      {core.Park, http.StatusCreated, none, nil, false},
 		"Park, settled meanwhile":   {core.Park, http.StatusCreated, none, core.ErrStale, true},
@@ -587,8 +587,8 @@ func TestStreamedAnswerThatIsNotRecorded(t *testing.T) {
 					_ = http.NewResponseController(w).Flush()
 					require.NoError(t, test.behind(r.Context()))
 				})
-			requireStreamed(t, a, test.status, test.broken)
-			require.Equal(t, !test.broken && test.status < 500, a.of(core.EventCompleted) != nil)
+			requireStreamed(t, a, test.status, test.failing)
+			require.Equal(t, !test.failing && test.status < 500, a.of(core.EventCompleted) != nil)
 		})
 	}
 	t.Run("a step of the attempt before is left out", func(t *testing.T) {
@@ -625,7 +625,7 @@ func TestStreamedAnswerThatIsNotRecorded(t *testing.T) {
 
 // requireStreamed sends k-1 to a through a real server, and requires an answer that begins with status, and that is whole or
 // broken off.
-func requireStreamed(t *testing.T, a *app, status int, broken bool) {
+func requireStreamed(t *testing.T, a *app, status int, failing bool) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, alice) }))
 	defer server.Close()
@@ -638,7 +638,7 @@ func requireStreamed(t *testing.T, a *app, status int, broken bool) {
 	defer func() { _ = res.Body.Close() }()
 	require.Equal(t, status, res.StatusCode)
 	_, err = io.ReadAll(res.Body)
-	require.Equal(t, broken, err != nil, "%v", err)
+	require.Equal(t, failing, err != nil, "%v", err)
 }
 
 // CONTRACT X-1, X-3, X-14
@@ -646,7 +646,7 @@ func TestCommitsAtACall(t *testing.T) {
 	// A store that takes its time over the commit at a call has used up the lease: the call is not made, and the next
 	// attempt makes it.
 	inBubble(t, "no call behind a slow commit", func(t *testing.T) {
-		st := newSealing()
+		st := newSealLog()
 		slow := store.DefaultLease*2/3 + time.Second
 		st.on("after start", func(context.Context) error { time.Sleep(slow); return nil })
 		a := newFlowApp(t, st, func(ctx context.Context) (int, error) {
@@ -664,7 +664,7 @@ func TestCommitsAtACall(t *testing.T) {
 		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 	})
 	t.Run("also in front of a call that is repeated, what was not durable becomes durable first", func(t *testing.T) {
-		store := newSealing()
+		store := newSealLog()
 		fail := errProvider
 		a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
 			var errs []error
@@ -688,16 +688,16 @@ func TestCommitsAtACall(t *testing.T) {
 // CONTRACT X-1, X-2
 func TestAnswerBehindTheDeadline(t *testing.T) {
 	for name, test := range map[string]struct {
-		handle func(s *sealing, ctx context.Context) error
+		handle func(s *sealLog, ctx context.Context) error
 		want   int
 	}{
-		"without rows":         {func(*sealing, context.Context) error { return nil }, http.StatusCreated},
-		"behind durable rows":  {func(_ *sealing, ctx context.Context) error { return cmpErr(book(ctx, "1", nil), core.Checkpoint(ctx)) }, http.StatusCreated},
-		"with rows":            {func(_ *sealing, ctx context.Context) error { return book(ctx, "1", nil) }, http.StatusInternalServerError},
-		"of a call in between": {func(s *sealing, ctx context.Context) error { return s.call(ctx, "ship", window) }, http.StatusCreated},
+		"without rows":         {func(*sealLog, context.Context) error { return nil }, http.StatusCreated},
+		"behind durable rows":  {func(_ *sealLog, ctx context.Context) error { return cmpErr(book(ctx, "1", nil), core.Checkpoint(ctx)) }, http.StatusCreated},
+		"with rows":            {func(_ *sealLog, ctx context.Context) error { return book(ctx, "1", nil) }, http.StatusInternalServerError},
+		"of a call in between": {func(s *sealLog, ctx context.Context) error { return s.call(ctx, "ship", window) }, http.StatusCreated},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			store := newSealing()
+			store := newSealLog()
 			a := newFlowApp(t, store, func(ctx context.Context) (int, error) {
 				err := cmpErr(store.call(ctx, "charge", window), test.handle(store, ctx))
 				<-ctx.Done()

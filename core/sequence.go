@@ -292,7 +292,7 @@ func rehearsed(inside *attemptctx.View) *steps {
 	r.Lock()
 	defer r.Unlock()
 	if inside.Steps == nil {
-		kept, _ := r.Kept.([]store.StepRecord)
+		kept, _ := r.Recorded.([]store.StepRecord)
 		inside.Steps = &steps{recorded: slices.Clone(kept)}
 	}
 	return inside.Steps.(*steps)
@@ -303,10 +303,10 @@ func (p stepContext) keep(steps ...store.StepRecord) {
 	r := p.rehearsal
 	r.Lock()
 	defer r.Unlock()
-	kept, _ := r.Kept.([]store.StepRecord)
+	kept, _ := r.Recorded.([]store.StepRecord)
 	kept = slices.DeleteFunc(slices.Clone(kept), func(before store.StepRecord) bool {
 		return slices.ContainsFunc(steps, func(step store.StepRecord) bool { return step.Name == before.Name })
 	})
 	kept = append(kept, steps...)
-	r.Kept = kept
+	r.Recorded = kept
 }

@@ -66,7 +66,7 @@ func (x *exchange) Enter(capture *core.Capture) any {
 	x.outer, x.response, x.capture = x.c.Response(), newResponse(capture, x.c.Echo()), capture
 	x.c.SetResponse(x.response)
 	x.committed = x.outer.Committed
-	withhold(x.outer.Header())
+	spoilLength(x.outer.Header())
 	return x.response
 }
 
@@ -86,7 +86,7 @@ func (x *exchange) Answer(err error) {
 }
 
 func (x *exchange) Leave(bool) {
-	lift(x.outer.Header())
+	restoreLength(x.outer.Header())
 	x.c.SetResponse(x.outer)
 }
 

@@ -64,22 +64,22 @@ func chainsOf(engine reflect.Value) map[routeKey][]uintptr {
 
 // eachChain reads the chain of each route from the engine's routing trees, which Gin does not export. It leaves out what
 // has another layout than expected.
-func eachChain(engine reflect.Value, visit func(r routeKey, handlers reflect.Value)) {
+func eachChain(engine reflect.Value, each func(r routeKey, handlers reflect.Value)) {
 	for tree := range elements(field(engine, "trees")) {
 		if method := field(tree, "method"); method.Kind() == reflect.String {
-			walk(field(tree, "root"), method.String(), visit)
+			walk(field(tree, "root"), method.String(), each)
 		}
 	}
 }
 
 // walk visits the chains of a node and of those below it.
-func walk(node reflect.Value, method string, visit func(r routeKey, handlers reflect.Value)) {
+func walk(node reflect.Value, method string, each func(r routeKey, handlers reflect.Value)) {
 	path, handlers := field(node, "fullPath"), field(node, "handlers")
 	if path.Kind() == reflect.String && handlers.Kind() == reflect.Slice && handlers.Len() > 0 {
-		visit(routeKey{method, path.String()}, handlers)
+		each(routeKey{method, path.String()}, handlers)
 	}
 	for child := range elements(field(node, "children")) {
-		walk(child, method, visit)
+		walk(child, method, each)
 	}
 }
 

@@ -93,7 +93,7 @@ func TestInboxNotesWhatAnAttemptRefuses(t *testing.T) {
 // CONTRACT Q-3
 func TestInboxFailsInAnAttempt(t *testing.T) {
 	errNoStock := errors.New("no stock")
-	broken := func(tx *gorm.DB) error {
+	failing := func(tx *gorm.DB) error {
 		_ = stock(tx)
 		_ = tx.Exec("SELECT 1 FROM nowhere").Error // swallowed; PostgreSQL has aborted the transaction
 		return nil
@@ -111,7 +111,7 @@ func TestInboxFailsInAnAttempt(t *testing.T) {
 				})
 			})
 			if d.shared {
-				require.ErrorIs(t, box.Process(ctx, m, broken), core.ErrAborted)
+				require.ErrorIs(t, box.Process(ctx, m, failing), core.ErrAborted)
 			}
 			require.NoError(t, addEffect(ctx), "the attempt goes on")
 		})

@@ -98,8 +98,8 @@ func TestSealingOptions(t *testing.T) {
 	t.Parallel()
 	db := freshSQLite(t)(t)
 	keys := aead(t, "2026-a")
-	broken := &faulty{AEAD: keys}
-	broken.fail.Store(new(func() ([]byte, error) { return nil, errors.New("no key") }))
+	failing := &faulty{AEAD: keys}
+	failing.fail.Store(new(func() ([]byte, error) { return nil, errors.New("no key") }))
 	for want, options := range map[string][]gormstore.Option{
 		"nil":                {gormstore.Seal(nil)},
 		"once":               {gormstore.Seal(keys), gormstore.Unseal(keys)},
@@ -107,7 +107,7 @@ func TestSealingOptions(t *testing.T) {
 		`Lost("2026-a")`:     {gormstore.Seal(keys), gormstore.Lost("2026-a")},
 		`Lost("")`:           {gormstore.Lost("")},
 		"does not seal":      {gormstore.Seal(inPlain{})},
-		"seals nothing: no ": {gormstore.Seal(broken)},
+		"seals nothing: no ": {gormstore.Seal(failing)},
 	} {
 		_, err := gormstore.New(db, options...)
 		require.ErrorContains(t, err, want)

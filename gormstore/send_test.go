@@ -89,11 +89,11 @@ func TestEndsThatFail(t *testing.T) {
 			db := way.fresh("", simple)(t)(t)
 			execute(t, db, failing)
 			st := newStore(t, db)
-			for _, place := range []string{"the answer", "COMMIT"} {
+			for _, at := range []string{"the answer", "COMMIT"} {
 				for _, state := range []string{"40001", "40P01", "55P03", "57014", "57P01", "23514", "42501", "53100", "XX000"} {
-					t.Run(protocol+", "+place+" "+state, func(t *testing.T) {
+					t.Run(protocol+", "+at+" "+state, func(t *testing.T) {
 						trigger := "CREATE TRIGGER failing BEFORE INSERT OR UPDATE ON idempotency_record FOR EACH ROW"
-						if place == "COMMIT" {
+						if at == "COMMIT" {
 							trigger = "CREATE CONSTRAINT TRIGGER failing AFTER INSERT OR UPDATE ON idempotency_record " +
 								"DEFERRABLE INITIALLY DEFERRED FOR EACH ROW"
 						}

@@ -156,7 +156,7 @@ func (r *refusal) Error() string { return r.code }
 var (
 	errDeclined = &refusal{http.StatusPaymentRequired, "declined"}
 	errInvalid  = &refusal{http.StatusUnprocessableEntity, "invalid"}
-	errBroken   = &refusal{http.StatusInternalServerError, "broken"}
+	errCutOff   = &refusal{http.StatusInternalServerError, "broken"}
 )
 
 // payment is the body of a command, and of its answer.
@@ -187,7 +187,7 @@ func (b *bank) pay(ctx context.Context, in payment) (payment, error) {
 	case "fails":
 		operation, _ := core.Operation(ctx)
 		if _, again := b.failed.LoadOrStore(operation, true); !again || b.recovery != core.Resume {
-			return payment{}, errBroken
+			return payment{}, errCutOff
 		}
 	}
 	in.ID = strconv.FormatInt(payments.Add(1), 10)

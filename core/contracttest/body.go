@@ -16,7 +16,7 @@ var bodyChecks = []check{
 	{"H-5", "a body above the cap is refused and not recorded", largeBodyIsRefused, nil},
 	{"H-5", "a body at the cap is taken", bodyAtTheCapIsTaken, takesJSON},
 	{"H-5", "a body of unknown length is a body", chunksDoNotCount, nil},
-	{"H-5", "a body that breaks off claims nothing", brokenBodyClaimsNothing, nil},
+	{"H-5", "a body that breaks off claims nothing", cutBodyClaimsNothing, nil},
 	{"H-5", "large headers do no harm", largeHeadersDoNoHarm, nil},
 	{"H-2", "invalid JSON is the handler's to refuse", invalidJSONIsRefused, takesJSON},
 	{"H-2", "JSON of any depth is compared", deepJSONIsCompared, takesMembers},
@@ -61,14 +61,14 @@ func chunksDoNotCount(p *probe) {
 // The client goes away in the middle of its upload, in every way it can.
 //
 // CONTRACT H-5
-func brokenBodyClaimsNothing(p *probe) {
+func cutBodyClaimsNothing(p *probe) {
 	for _, end := range []ending{cut, gone} {
 		r := p.valid()
 		before := p.effects()
 		for _, chunked := range []bool{false, true} {
-			broken := r
-			broken.chunked = chunked
-			p.requireRefused(p.sendWire(broken, end))
+			cut := r
+			cut.chunked = chunked
+			p.requireRefused(p.sendWire(cut, end))
 		}
 		p.requireEffects(before, 0)
 		p.apply(r)

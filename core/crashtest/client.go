@@ -116,36 +116,36 @@ const (
 	answerWhole   transit = "after the answer has arrived"
 )
 
-// broken is a client's connection that crashes the app at a point on the way.
-type broken struct {
+// crashingConn is a client's connection that crashes the app at a point on the way.
+type crashingConn struct {
 	net.Conn
 	at    transit
 	crash func()
 }
 
-var errBroken = errors.New("the connection was cut by the crash")
+var errCutOff = errors.New("the connection was cut by the crash")
 
 // Write implements [net.Conn].
-func (b *broken) Write(p []byte) (int, error) {
+func (b *crashingConn) Write(p []byte) (int, error) {
 	if b.at != requestHalf {
 		return b.Conn.Write(p)
 	}
 	n, _ := b.Conn.Write(p[:len(p)/2])
 	b.crash()
-	return n, errBroken
+	return n, errCutOff
 }
 
 // Read implements [net.Conn].
-func (b *broken) Read(p []byte) (int, error) {
+func (b *crashingConn) Read(p []byte) (int, error) {
 	n, err := b.Conn.Read(p)
 	if err != nil || b.at == requestHalf {
 		return n, err
 	}
 	b.crash()
 	if b.at == answerNothing {
-		return 0, errBroken
+		return 0, errCutOff
 	}
-	return n / 2, errBroken
+	return n / 2, errCutOff
 }
 
 // pause is the time between two repeats of a client.

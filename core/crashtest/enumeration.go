@@ -96,7 +96,7 @@ func (e *enumeration) tryMeasure(ctx context.Context) (definite bool, err error)
 		return false, err
 	}
 	first := w.send(ctx, c, nil)
-	e.events = w.life.gates.Seen()
+	e.events = w.life.gates.Events()
 	if !first.definite() {
 		return false, fmt.Errorf("idem: crashtest: without a crash the command must get a definite answer at once, not %v\n%s\n%s",
 			first, first.body, w.life.log())
@@ -297,7 +297,7 @@ func (w *worker) strike(ctx context.Context, c command, p point, o *outcome) (a 
 	crashed := false
 	crash := func() {
 		once.Do(func() {
-			o.events, o.executions = life.gates.Seen(), life.gates.executions()
+			o.events, o.executions = life.gates.Events(), life.gates.executions()
 			life.kill()
 			crashed = true
 		})
@@ -306,7 +306,7 @@ func (w *worker) strike(ctx context.Context, c command, p point, o *outcome) (a 
 		once.Do(func() {}) // waits for a crash that is under way
 		w.die()
 		if !crashed {
-			o.events = life.gates.Seen()
+			o.events = life.gates.Events()
 		}
 	}()
 	switch p.way {
@@ -317,7 +317,7 @@ func (w *worker) strike(ctx context.Context, c command, p point, o *outcome) (a 
 		crash()
 		return a, a.err
 	}
-	a = w.send(ctx, c, func(conn net.Conn) net.Conn { return &broken{Conn: conn, at: p.way, crash: crash} })
+	a = w.send(ctx, c, func(conn net.Conn) net.Conn { return &crashingConn{Conn: conn, at: p.way, crash: crash} })
 	if a.err == nil {
 		err = errors.New("the answer came whole, and there was no crash")
 	}

@@ -19,7 +19,7 @@ type Gates struct {
 	lane int
 
 	mu     sync.Mutex
-	seen   []string
+	events []string
 	next   *Fault         // nil where none is to come
 	links  map[*link]bool // connections to a database: true with a statement under way, or in a transaction
 	wires  bool           // there is a database, and so there is work that no command has asked for
@@ -89,7 +89,7 @@ func (g *Gates) Strike(at Point) *Fault {
 	f.Reached = f.reached
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.seen, g.next = nil, f
+	g.events, g.next = nil, f
 	return f
 }
 
@@ -97,16 +97,16 @@ func (g *Gates) Strike(at Point) *Fault {
 func (g *Gates) Count() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.seen, g.next, g.wins = nil, nil, 0
+	g.events, g.next, g.wins = nil, nil, 0
 }
 
-// Seen returns the events since Strike or Count, or since the beginning. It leaves out events whose number depends on
+// Events returns the events since Strike or Count, or since the beginning. It leaves out events whose number depends on
 // time: pings of connection pools, renewals of leases, sweeps. It also leaves out values, so that two equal commands have
 // equal events.
-func (g *Gates) Seen() []string {
+func (g *Gates) Events() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.Clone(g.seen)
+	return slices.Clone(g.events)
 }
 
 // arrive notes an event ("" is none), and returns the fault that waits for it.
@@ -117,10 +117,10 @@ func (g *Gates) arrive(event string) (fault *Fault) {
 	if event == "" {
 		return nil
 	}
-	if g.next != nil && g.next.at.Event == len(g.seen) {
+	if g.next != nil && g.next.at.Event == len(g.events) {
 		fault, g.next = g.next, nil
 	}
-	g.seen = append(g.seen, event)
+	g.events = append(g.events, event)
 	return fault
 }
 
@@ -133,7 +133,7 @@ const quiet = 100 * time.Millisecond
 func (g *Gates) Rest(patience time.Duration) error {
 	for deadline := time.Now().Add(patience); !g.resting(); time.Sleep(quiet / 10) {
 		if time.Now().After(deadline) {
-			return fmt.Errorf("idem: crashtest: the app does not come to rest; it has sent\n%s", strings.Join(g.Seen(), "\n"))
+			return fmt.Errorf("idem: crashtest: the app does not come to rest; it has sent\n%s", strings.Join(g.Events(), "\n"))
 		}
 	}
 	return nil

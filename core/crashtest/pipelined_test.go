@@ -42,7 +42,7 @@ func TestPipelinedStatements(t *testing.T) {
 					return conn.SendBatch(t.Context(), &batch).Close()
 				}
 				require.NoError(t, send())
-				require.Equal(t, events, g.Seen())
+				require.Equal(t, events, g.Events())
 				var before, now int
 				require.NoError(t, admin.QueryRow(t.Context(), "SELECT count(*) FROM rows").Scan(&before))
 

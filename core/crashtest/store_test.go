@@ -40,7 +40,7 @@ func TestDeadStoresDoNotReturn(t *testing.T) {
 	g.Close()
 	<-ended
 	require.False(t, returned)
-	require.Equal(t, []string{"Claim"}, g.Seen())
+	require.Equal(t, []string{"Claim"}, g.Events())
 	rec, err := under.Find(t.Context(), claim.ID, store.Viewer{All: true})
 	require.NoError(t, err)
 	require.Equal(t, store.Running, rec.Stored)

@@ -118,7 +118,7 @@ func TestCallsInsideAHandler(t *testing.T) {
 	})
 	t.Run("inside a handler the record is the journal", func(t *testing.T) {
 		client := newClient(t, idemclient.Config{
-			Transport: on(says(201, created)), Journal: &brokenJournal{begin: errReset, end: errReset},
+			Transport: on(says(201, created)), Journal: &failingJournal{begin: errReset, end: errReset},
 			Observe: func(_ context.Context, a idemclient.Try) { require.NoError(t, a.Err) },
 		})
 		ctx, _ := inHandler(t)
@@ -126,7 +126,7 @@ func TestCallsInsideAHandler(t *testing.T) {
 	})
 	t.Run("whether the call was planned is asked of the journal, and without an answer nothing is sent", func(t *testing.T) {
 		w := on(says(201, created))
-		client := newClient(t, idemclient.Config{Transport: w, Journal: &brokenJournal{find: errReset}})
+		client := newClient(t, idemclient.Config{Transport: w, Journal: &failingJournal{find: errReset}})
 		ctx, _ := inHandler(t)
 		require.ErrorIs(t, failed(t)(client.Do(ctx, "charge", payment(t, address))), errReset)
 		_, err := client.Key(ctx, "charge")

@@ -133,7 +133,7 @@ func TestWhatIsSent(t *testing.T) {
 		w := on(says(201, created))
 		down := errors.New("the database is down")
 		var told []idemclient.Try
-		cfg := idemclient.Config{Transport: w, Journal: &brokenJournal{begin: down},
+		cfg := idemclient.Config{Transport: w, Journal: &failingJournal{begin: down},
 			Observe: func(_ context.Context, a idemclient.Try) { told = append(told, a) }}
 		e := failed(t)(pay(t, newClient(t, cfg), "order-7"))
 		require.ErrorIs(t, e, down)
@@ -142,7 +142,7 @@ func TestWhatIsSent(t *testing.T) {
 		_, err := newClient(t, cfg).Key(t.Context(), "order-7")
 		require.ErrorIs(t, err, down)
 
-		cfg.Journal = &brokenJournal{end: down}
+		cfg.Journal = &failingJournal{end: down}
 		res := succeeded(t)(pay(t, newClient(t, cfg), "order-7"))
 		require.Equal(t, 201, res.StatusCode)
 		require.Len(t, told, 1)
@@ -235,18 +235,18 @@ func TestCommandOfAnIntent(t *testing.T) {
 	})
 }
 
-type brokenJournal struct{ begin, find, end error }
+type failingJournal struct{ begin, find, end error }
 
-func (j *brokenJournal) Begin(_ context.Context, e intents.Entry) (intents.Entry, error) {
+func (j *failingJournal) Begin(_ context.Context, e intents.Entry) (intents.Entry, error) {
 	e.Key = intents.NewKey()
 	return e, j.begin
 }
 
-func (j *brokenJournal) Find(context.Context, string) (intents.Entry, bool, error) {
+func (j *failingJournal) Find(context.Context, string) (intents.Entry, bool, error) {
 	return intents.Entry{}, false, j.find
 }
 
-func (j *brokenJournal) End(context.Context, string) error { return j.end }
+func (j *failingJournal) End(context.Context, string) error { return j.end }
 
 // CONTRACT C-2
 func TestObserveIsToldOfEachAttempt(t *testing.T) {
@@ -312,7 +312,7 @@ func TestIntentsInTheJournal(t *testing.T) {
 // callersJournal is a journal in which callers end their intents.
 type callersJournal struct{ *intents.MemoryJournal }
 
-type keyless struct{ *brokenJournal }
+type keyless struct{ *failingJournal }
 
 func (keyless) Begin(_ context.Context, e intents.Entry) (intents.Entry, error) { return e, nil }
 
@@ -372,18 +372,18 @@ func TestABodyThatCannotBeRewoundIsNotSent(t *testing.T) {
 func TestBodies(t *testing.T) {
 	t.Run("a body that cannot be read is not sent", func(t *testing.T) {
 		w, client := onWire(t, says(201, created))
-		broken := errors.New("disk gone")
+		gone := errors.New("disk gone")
 		for what, change := range map[string]func(r *http.Request){
-			"GetBody fails": func(r *http.Request) { r.GetBody = func() (io.ReadCloser, error) { return nil, broken } },
+			"GetBody fails": func(r *http.Request) { r.GetBody = func() (io.ReadCloser, error) { return nil, gone } },
 			"read fails": func(r *http.Request) {
 				r.GetBody = func() (io.ReadCloser, error) {
-					return io.NopCloser(io.MultiReader(strings.NewReader("12"), failing{broken})), nil
+					return io.NopCloser(io.MultiReader(strings.NewReader("12"), failing{gone})), nil
 				}
 			},
 		} {
 			r := payment(t, address)
 			change(r)
-			require.ErrorIs(t, failed(t)(client.Do(t.Context(), "order-7", r)), broken, what)
+			require.ErrorIs(t, failed(t)(client.Do(t.Context(), "order-7", r)), gone, what)
 		}
 		r := payment(t, address)
 		r.ContentLength = 1000 // a truncated file, say: a part of a command is none

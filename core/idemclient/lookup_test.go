@@ -116,7 +116,7 @@ func TestLookups(t *testing.T) {
 		require.ErrorIs(t, err, idemclient.ErrNotPlanned)
 		_, err = client.Lookup(t.Context(), "", address)
 		require.ErrorIs(t, err, intents.ErrNoIntent)
-		_, err = newClient(t, idemclient.Config{Transport: w, Journal: &brokenJournal{find: errReset}}).
+		_, err = newClient(t, idemclient.Config{Transport: w, Journal: &failingJournal{find: errReset}}).
 			Lookup(t.Context(), "order-7", address)
 		require.ErrorIs(t, err, errReset)
 		_, err = newClient(t, idemclient.Config{Transport: w, Provider: idemclient.Square()}).LookupKey(t.Context(), "k-1", address)

@@ -93,7 +93,7 @@ func (k *call) attempt(ctx context.Context) (*answer, error) {
 		}
 	}
 	err = ended(ctx, err)
-	if p.reachedNobody(r, cfg.Transport) {
+	if p.neverConnected(r, cfg.Transport) {
 		_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 		return nil, &unsent{err, !untrusted}
 	}
@@ -146,9 +146,9 @@ func (p *progress) trace() *httptrace.ClientTrace {
 	}
 }
 
-// reachedNobody reports that there was no connection for the request. A transport that is not net/http's may use several
+// neverConnected reports that there was no connection for the request. A transport that is not net/http's may use several
 // networks, and report on one of them: its report counts if it has not read the body.
-func (p *progress) reachedNobody(r *http.Request, by http.RoundTripper) bool {
+func (p *progress) neverConnected(r *http.Request, by http.RoundTripper) bool {
 	_, plain := by.(*http.Transport)
 	return p.dialed.Load() && !p.connected.Load() && !p.read.Load() && (plain || r.ContentLength > 0)
 }

@@ -53,7 +53,7 @@ func TestWhatIsNotSentIsNotCertain(t *testing.T) {
 		requireUnsent(t, true, what)(client.Do(t.Context(), "order-7", changed(t, change)))
 	}
 	for what, journal := range map[string]intents.Journal{
-		"begin fails": &brokenJournal{begin: errReset}, "no key": keyless{},
+		"begin fails": &failingJournal{begin: errReset}, "no key": keyless{},
 	} {
 		client := newClient(t, idemclient.Config{Transport: on(says(201, created)), Journal: journal})
 		requireUnsent(t, true, what)(pay(t, client, "order-7"))
@@ -83,8 +83,8 @@ func TestWhatAHandlerDoesNotSendIsNotCertain(t *testing.T) {
 		require.NoError(t, intents.Planned(ctx, "refund"))
 		requireUnsent(t, again, "planned, and not committed")(client.Do(ctx, "refund", payment(t, address)))
 
-		broken := newClient(t, idemclient.Config{Transport: on(says(201, created)), Journal: &brokenJournal{find: errReset}})
-		requireUnsent(t, true, "find fails: it may be planned, and sent")(broken.Do(ctx, "charge", payment(t, address)))
+		failing := newClient(t, idemclient.Config{Transport: on(says(201, created)), Journal: &failingJournal{find: errReset}})
+		requireUnsent(t, true, "find fails: it may be planned, and sent")(failing.Do(ctx, "charge", payment(t, address)))
 		lost := payment(t, address).WithContext(ctx)
 		requireUnsent(t, true, "the handler's context is lost")(client.Do(t.Context(), "charge", lost))
 	}
@@ -119,7 +119,7 @@ func TestAQuestionWithoutAnAnswerIsNotCertain(t *testing.T) {
 		_, err := client.LookupKey(t.Context(), "k-1", address)
 		require.True(t, failed(t)(nil, err).Uncertain)
 	}
-	broken := newClient(t, idemclient.Config{Transport: on(says(200)), Journal: &brokenJournal{find: errReset}})
-	_, err := broken.Lookup(t.Context(), "order-7", address)
+	failing := newClient(t, idemclient.Config{Transport: on(says(200)), Journal: &failingJournal{find: errReset}})
+	_, err := failing.Lookup(t.Context(), "order-7", address)
 	requireUnsent(t, true, "find fails")(nil, err)
 }

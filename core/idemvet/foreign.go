@@ -71,9 +71,9 @@ func (a *activation) foreign(site ssa.CallInstruction, args []value, mode mode) 
 	switch {
 	case is(f, corePath, "Call", "CallDo"):
 		mode |= inCall
-		a.visit.add(step{at: site, seals: true})
+		a.invocation.add(step{at: site, seals: true})
 	case is(f, corePath, "Checkpoint"):
-		a.visit.add(step{at: site, seals: true})
+		a.invocation.add(step{at: site, seals: true})
 	case f != nil && slices.Contains(spawns, f.Name()):
 		mode |= inGoroutine
 	}

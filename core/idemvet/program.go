@@ -19,23 +19,23 @@ import (
 // program is the app: all packages of its main modules that the named packages need. Of other modules only the types are
 // known.
 type program struct {
-	packages  []*packages.Package
-	broken    []string // packages that do not compile, and why
-	ssa       *ssa.Program
-	functions []*ssa.Function // those of the app that have a body, in the order of the source
-	graph     *callgraph.Graph
-	callers   map[*ssa.Function][]ssa.CallInstruction
-	closures  map[*ssa.Function][]*ssa.MakeClosure
-	fields    map[*types.Var][]*ssa.Store // what is stored in the fields of structs, in the whole program
-	globals   map[*ssa.Global][]*ssa.Store
-	lent      map[*ssa.Function]*ssa.Call // functions that are given to another module: chi's r.Route(pattern, f)
-	reading   map[ssa.Value]bool          // what is being followed: a loop may lead back to it
-	concrete  []types.Type                // types of the app that an interface may hold
-	frames    map[frame]*frame
-	made      map[part][]source // see origins
-	clients   []string          // packages that call others: see calls.go
-	generated map[string]bool   // files
-	unreached map[*ssa.BasicBlock]bool
+	packages   []*packages.Package
+	uncompiled []string // packages that do not compile, and why
+	ssa        *ssa.Program
+	functions  []*ssa.Function // those of the app that have a body, in the order of the source
+	graph      *callgraph.Graph
+	callers    map[*ssa.Function][]ssa.CallInstruction
+	closures   map[*ssa.Function][]*ssa.MakeClosure
+	fields     map[*types.Var][]*ssa.Store // what is stored in the fields of structs, in the whole program
+	globals    map[*ssa.Global][]*ssa.Store
+	lent       map[*ssa.Function]*ssa.Call // functions that are given to another module: chi's r.Route(pattern, f)
+	reading    map[ssa.Value]bool          // what is being followed: a loop may lead back to it
+	concrete   []types.Type                // types of the app that an interface may hold
+	frames     map[frame]*frame
+	made       map[part][]source // see origins
+	clients    []string          // packages that call others: see calls.go
+	generated  map[string]bool   // files
+	unreached  map[*ssa.BasicBlock]bool
 }
 
 func load(dir string, patterns []string) (*program, error) {
@@ -64,11 +64,11 @@ func load(dir string, patterns []string) (*program, error) {
 	if len(loaded) == 0 {
 		return nil, errors.New("there is no package to read")
 	}
-	loaded, broken, err := leaveOut(loaded, neededBy(named))
+	loaded, uncompiled, err := leaveOut(loaded, neededBy(named))
 	if err != nil {
 		return nil, err
 	}
-	p := &program{packages: loaded, broken: broken, callers: map[*ssa.Function][]ssa.CallInstruction{},
+	p := &program{packages: loaded, uncompiled: uncompiled, callers: map[*ssa.Function][]ssa.CallInstruction{},
 		closures: map[*ssa.Function][]*ssa.MakeClosure{}, fields: map[*types.Var][]*ssa.Store{},
 		globals: map[*ssa.Global][]*ssa.Store{}, lent: map[*ssa.Function]*ssa.Call{}, reading: map[ssa.Value]bool{},
 		frames: map[frame]*frame{}, made: map[part][]source{}, generated: map[string]bool{}, unreached: map[*ssa.BasicBlock]bool{}}
@@ -183,10 +183,10 @@ func ofLibrary(path string) bool {
 	return ok && slices.Contains([]string{"authctx", "core", "echoidem", "ginidem", "gormstore"}, first)
 }
 
-func eachInstruction(f *ssa.Function, visit func(ssa.Instruction)) {
+func eachInstruction(f *ssa.Function, inner func(ssa.Instruction)) {
 	for _, b := range f.Blocks {
 		for _, i := range b.Instrs {
-			visit(i)
+			inner(i)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (p *program) vet(to io.Writer, expected int) int {
 		_, _ = fmt.Fprintf(to, "idemvet: %s is in the table of routes, but was not seen behind the guard: it was not checked\n",
 			pattern)
 	}
-	for _, one := range p.broken {
+	for _, one := range p.uncompiled {
 		_, _ = fmt.Fprintf(to, "idemvet: %s\n", one)
 	}
 	_, _ = fmt.Fprintf(to, "idemvet: guarded routes seen: %d; findings: %d\n", seen, len(found))
@@ -56,7 +56,7 @@ func (p *program) vet(to io.Writer, expected int) int {
 		return foundSome
 	case len(found)+len(missing) > 0:
 		return foundSome
-	case len(p.broken) > 0:
+	case len(p.uncompiled) > 0:
 		return notAll
 	}
 	return allWell

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// visit is what a function does with some arguments.
-type visit struct {
+// invocation is what a function does with some arguments.
+type invocation struct {
 	result  value
 	steps   []step
 	callers []caller
@@ -21,7 +21,7 @@ type visit struct {
 // step is what a call does: in a function of the app, or by itself.
 type step struct {
 	at     ssa.CallInstruction
-	inner  *visit
+	inner  *invocation
 	writes []string // tables, in the attempt's transaction
 	reads  []string // tables, past the attempt
 	note   *note    // of the read
@@ -29,11 +29,11 @@ type step struct {
 }
 
 type caller struct {
-	visit *visit
-	at    ssa.CallInstruction
+	invocation *invocation
+	at         ssa.CallInstruction
 }
 
-func (v *visit) add(s step) { v.steps = append(v.steps, s) }
+func (v *invocation) add(s step) { v.steps = append(v.steps, s) }
 
 // summary is what a visit does in the end.
 type summary struct {
@@ -42,7 +42,7 @@ type summary struct {
 	seals  bool
 }
 
-func (v *visit) sum() *summary {
+func (v *invocation) sum() *summary {
 	if v.done != nil {
 		return v.done // of a function that calls itself it is not whole yet
 	}
@@ -88,7 +88,7 @@ func (w *walk) readsBehind() {
 }
 
 // behind looks at the calls of one function, and of what they reach.
-func (v *visit) behind(found map[*note]string) {
+func (v *invocation) behind(found map[*note]string) {
 	for _, write := range v.steps {
 		wrote := write.sum().writes
 		if _, later := write.at.(*ssa.Defer); later || len(wrote) == 0 {
@@ -107,7 +107,7 @@ func (v *visit) behind(found map[*note]string) {
 }
 
 // sealed reports whether a write is durable when a read comes.
-func (v *visit) sealed(write, read step) bool {
+func (v *invocation) sealed(write, read step) bool {
 	return slices.ContainsFunc(v.steps, func(s step) bool {
 		return s.sum().seals && (s.at == write.at || before(write.at, s.at)) && (s.at == read.at || before(s.at, read.at))
 	})
@@ -140,14 +140,14 @@ func before(a, b ssa.CallInstruction) bool {
 }
 
 // branches calls visit for each condition that led to a block, and whether it was true.
-func branches(b *ssa.BasicBlock, visit func(cond ssa.Value, was bool)) {
+func branches(b *ssa.BasicBlock, inner func(cond ssa.Value, was bool)) {
 	for ; b != nil; b = b.Idom() {
 		if len(b.Preds) != 1 {
 			continue
 		}
 		from := b.Preds[0]
 		if choice, ok := from.Instrs[len(from.Instrs)-1].(*ssa.If); ok && from.Succs[0] != from.Succs[1] {
-			visit(choice.Cond, from.Succs[0] == b)
+			inner(choice.Cond, from.Succs[0] == b)
 		}
 	}
 }
@@ -202,8 +202,8 @@ func (p *program) places(n *note) (all []token.Pos) {
 	if !p.isGenerated(n.at) {
 		return []token.Pos{n.at}
 	}
-	seen := map[*visit]bool{}
-	for todo := []*visit{n.in}; len(todo) > 0; todo = todo[1:] {
+	seen := map[*invocation]bool{}
+	for todo := []*invocation{n.in}; len(todo) > 0; todo = todo[1:] {
 		v := todo[0]
 		if v == nil || seen[v] {
 			continue
@@ -213,7 +213,7 @@ func (p *program) places(n *note) (all []token.Pos) {
 			if at := c.at.Pos(); at.IsValid() && !p.isGenerated(at) {
 				all = append(all, at)
 			} else {
-				todo = append(todo, c.visit)
+				todo = append(todo, c.invocation)
 			}
 		}
 	}

@@ -25,11 +25,11 @@ type walk struct {
 	// guarded: the walk began at a guarded route. Else only what is wrong everywhere is reported.
 	guarded, writes bool // writes: those past the attempt are wrong
 
-	done    map[uint64]*visit
+	done    map[uint64]*invocation
 	reached map[*ssa.Function]bool
 	path    []string
-	at      token.Pos // the call that is being walked
-	roots   []*visit  // the handler, and middleware
+	at      token.Pos     // the call that is being walked
+	roots   []*invocation // the handler, and middleware
 	found   []*note
 	// What a function has stored where others read it. It grows until nothing new is learnt.
 	stored  map[any]value // by field (*types.Var) or variable (*ssa.Alloc)
@@ -42,11 +42,11 @@ type note struct {
 	at          token.Pos
 	check, text string
 	path        []string // the functions from the handler to the place
-	in          *visit
+	in          *invocation
 }
 
 func (a *activation) note(site ssa.CallInstruction, check, text string) *note {
-	return &note{cmp.Or(site.Pos(), a.at), check, text, slices.Clone(a.path), a.visit}
+	return &note{cmp.Or(site.Pos(), a.at), check, text, slices.Clone(a.path), a.invocation}
 }
 
 func (a *activation) report(site ssa.CallInstruction, check, text string) {
@@ -58,7 +58,7 @@ func (w *walk) run(entries []closure) {
 	w.stored = map[any]value{}
 	for rounds := 0; rounds < 10 && (rounds == 0 || w.changed); rounds++ {
 		w.changed, w.found, w.roots = false, nil, nil
-		w.done = map[uint64]*visit{}
+		w.done = map[uint64]*invocation{}
 		for todo := slices.Clone(entries); len(todo) > 0; todo = todo[1:] {
 			if c := todo[0]; len(c.function.Blocks) > 0 && w.done[w.key(c, w.requestOf(c.function), 0)] == nil {
 				root := w.enter(c, w.requestOf(c.function), 0)
@@ -180,20 +180,20 @@ func (w *walk) key(c closure, args []value, mode mode) uint64 {
 }
 
 // enter returns what a function returns and does, and reports what is wrong with it.
-func (w *walk) enter(c closure, args []value, mode mode) *visit {
+func (w *walk) enter(c closure, args []value, mode mode) *invocation {
 	id := w.key(c, args, mode)
 	if known, ok := w.done[id]; ok {
 		return known
 	}
-	visit := new(visit)
-	result := &visit.result
-	w.done[id] = visit
+	inner := new(invocation)
+	result := &inner.result
+	w.done[id] = inner
 	w.reached[c.function] = true
 	if c.function.Synthetic == "" {
 		w.path = append(w.path, strings.TrimSuffix(c.function.Name(), "$bound"))
 		defer func() { w.path = w.path[:len(w.path)-1] }()
 	}
-	a := activation{w, c, args, mode, map[ssa.Value]*value{}, visit}
+	a := activation{w, c, args, mode, map[ssa.Value]*value{}, inner}
 	eachInstruction(c.function, func(i ssa.Instruction) {
 		if a.dead(i.Block()) {
 			return
@@ -217,17 +217,17 @@ func (w *walk) enter(c closure, args []value, mode mode) *visit {
 			}
 		}
 	})
-	return visit
+	return inner
 }
 
 // activation is a function that is being walked.
 type activation struct {
 	*walk
 	closure
-	args   []value
-	mode   mode
-	values map[ssa.Value]*value
-	visit  *visit
+	args       []value
+	mode       mode
+	values     map[ssa.Value]*value
+	invocation *invocation
 }
 
 func (a *activation) value(v ssa.Value) value {
@@ -484,8 +484,8 @@ func (a *activation) call(site ssa.CallInstruction, mode mode) value {
 // into walks a function that a call reaches.
 func (a *activation) into(site ssa.CallInstruction, c closure, args []value, mode mode) value {
 	inner := a.walk.enter(c, args, mode)
-	a.visit.steps = append(a.visit.steps, step{at: site, inner: inner})
-	inner.callers = append(inner.callers, caller{a.visit, site})
+	a.invocation.steps = append(a.invocation.steps, step{at: site, inner: inner})
+	inner.callers = append(inner.callers, caller{a.invocation, site})
 	return inner.result
 }
 

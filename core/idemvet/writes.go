@@ -54,12 +54,12 @@ func (a *activation) touches(site ssa.CallInstruction, f *types.Func, args []val
 	case a.isWrite(site, f, args):
 		a.write(site, f, handle, mode)
 		if handle&attempt != 0 {
-			a.visit.add(step{at: site, writes: a.tablesOfCall(site, f, args, true)})
+			a.invocation.add(step{at: site, writes: a.tablesOfCall(site, f, args, true)})
 		}
 	case handle&(attempt|outside) != 0 || mode != 0 || !a.writes:
 	default:
 		if tables := a.tablesOfCall(site, f, args, false); len(tables) > 0 {
-			a.visit.add(step{at: site, reads: tables, note: a.note(site, "strayread", f.Name())})
+			a.invocation.add(step{at: site, reads: tables, note: a.note(site, "strayread", f.Name())})
 		}
 	}
 }

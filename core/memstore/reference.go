@@ -49,10 +49,10 @@ func (s *Store) Referred(ctx context.Context, q store.Query) (store.ReferredPage
 		var found []store.Cursor
 		for _, e := range s.records {
 			at, has := e.referred(q)
-			place := store.Cursor{CreatedAt: at, ID: e.ID}
+			cursor := store.Cursor{CreatedAt: at, ID: e.ID}
 			if has && e.Realm.Within(q.Within) && (!q.Completed || e.at(now).State() == store.Completed) &&
-				(q.After == store.Cursor{} || later(q.After, place) < 0) {
-				found = append(found, place)
+				(q.After == store.Cursor{} || later(q.After, cursor) < 0) {
+				found = append(found, cursor)
 			}
 		}
 		slices.SortFunc(found, later)
@@ -60,8 +60,8 @@ func (s *Store) Referred(ctx context.Context, q store.Query) (store.ReferredPage
 			found = first(found, q.Limit)
 			page.Next = found[len(found)-1]
 		}
-		for _, place := range found {
-			page.IDs = append(page.IDs, place.ID)
+		for _, cursor := range found {
+			page.IDs = append(page.IDs, cursor.ID)
 		}
 		return page, nil
 	})

@@ -52,28 +52,28 @@ func (t *Telemetry) Watch(m *core.Module) (stop func(), err error) {
 	}, nil
 }
 
-// place is where operations wait.
-type place struct{ state, route string }
+// series is where operations wait.
+type series struct{ state, route string }
 
 // nothingOpen are the series that are always there: those of the guarded routes.
-func nothingOpen(declared []core.DeclaredRoute) map[place]int {
-	none := map[place]int{}
+func nothingOpen(declared []core.DeclaredRoute) map[series]int {
+	none := map[series]int{}
 	for _, d := range declared {
 		switch {
 		case d.Policy.Recovery == store.Resume:
-			none[place{halfDone, d.Pattern}] = 0
+			none[series{halfDone, d.Pattern}] = 0
 			fallthrough
 		case d.Guarded():
-			none[place{unknown, d.Pattern}] = 0
+			none[series{unknown, d.Pattern}] = 0
 		}
 	}
 	return none
 }
 
-func observeBacklog(o metric.Observer, open metric.Int64Observable, oldest metric.Float64Observable, none map[place]int,
+func observeBacklog(o metric.Observer, open metric.Int64Observable, oldest metric.Float64Observable, none map[series]int,
 	backlog []store.Count,
 ) {
-	count, since := map[place]int{}, map[place]time.Time{}
+	count, since := map[series]int{}, map[series]time.Time{}
 	for at := range none {
 		count[at] = 0
 	}
@@ -82,7 +82,7 @@ func observeBacklog(o metric.Observer, open metric.Int64Observable, oldest metri
 		if b.HalfDone {
 			state = halfDone
 		}
-		at := place{state, b.Route} // of all methods
+		at := series{state, b.Route} // of all methods
 		count[at] += b.Count
 		if first, ok := since[at]; !ok || b.Oldest.Before(first) {
 			since[at] = b.Oldest

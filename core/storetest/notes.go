@@ -66,8 +66,8 @@ func noteAppended(t *testing.T, s *fixture) {
 
 // Only an open operation takes notes. They outlive its settlement, and the next life of its key.
 func noteOpen(t *testing.T, s *fixture) {
-	nobody := store.Record{Ticket: store.Ticket{ID: s.command(store.Park).ID}}
-	require.ErrorIs(t, s.Store.Annotate(s.ctx, noteOf(nobody, 1, "n")), store.ErrNotFound)
+	none := store.Record{Ticket: store.Ticket{ID: s.command(store.Park).ID}}
+	require.ErrorIs(t, s.Store.Annotate(s.ctx, noteOf(none, 1, "n")), store.ErrNotFound)
 	_, done := s.done(t, "paid")
 	require.ErrorIs(t, s.Store.Annotate(s.ctx, noteOf(done, 1, "n")), store.ErrNotSettleable)
 	s.requireNotes(t, done.ID)

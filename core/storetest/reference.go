@@ -228,8 +228,8 @@ func referenceLimits(t *testing.T, s *fixture) {
 	require.ErrorIs(t, s.instances[0].Refer(s.ctx, won.ID, won.Realm, tooMany), store.ErrReferences)
 	require.Empty(t, s.referred(t, "x"))
 	require.Equal(t, []store.ID{won.ID}, s.referred(t, great.Value))
-	nobody := s.command(store.Park)
-	require.ErrorIs(t, s.instances[0].Refer(s.ctx, nobody.ID, nobody.Realm, great), store.ErrStale)
+	none := s.command(store.Park)
+	require.ErrorIs(t, s.instances[0].Refer(s.ctx, none.ID, none.Realm, great), store.ErrStale)
 }
 
 // In a transaction a reference commits with the answer, or not at all.

@@ -65,7 +65,7 @@ func (x *exchange) Enter(capture *core.Capture) any {
 	x.c.SetResponse(x.response)
 	x.own, _ = echo.UnwrapResponse(x.outer)
 	x.committed = x.own != nil && x.own.Committed
-	withhold(x.outer.Header())
+	spoilLength(x.outer.Header())
 	return nil // Echo goes on with the response of its own
 }
 
@@ -85,7 +85,7 @@ func (x *exchange) Answer(err error) {
 }
 
 func (x *exchange) Leave(bool) {
-	lift(x.outer.Header())
+	restoreLength(x.outer.Header())
 	x.c.SetResponse(x.outer)
 }
 

@@ -16,19 +16,19 @@ func newResponse(capture *core.Capture, e *echo.Echo) *echo.Response {
 	return r
 }
 
-// broken is a length that an answer without a body does not have: clients and proxies take it for one that broke off.
-var broken = []string{"1"}
+// wrongLength is a length that an answer without a body does not have: clients and proxies take it for one that broke off.
+var wrongLength = []string{"1"}
 
-// withhold makes an answer with these headers break off, until lift. If middleware abandons the handler and writes only to
-// the capture, the server sends an answer by itself, which would be an empty 200.
-func withhold(h http.Header) {
+// spoilLength makes an answer with these headers break off, until restoreLength. If middleware abandons the handler and
+// writes only to the capture, the server sends an answer by itself, which would be an empty 200.
+func spoilLength(h http.Header) {
 	if h["Content-Length"] == nil {
-		h["Content-Length"] = broken
+		h["Content-Length"] = wrongLength
 	}
 }
 
-func lift(h http.Header) {
-	if values := h["Content-Length"]; len(values) == 1 && &values[0] == &broken[0] {
+func restoreLength(h http.Header) {
+	if values := h["Content-Length"]; len(values) == 1 && &values[0] == &wrongLength[0] {
 		delete(h, "Content-Length")
 	}
 }

@@ -87,7 +87,7 @@ func TestBrokerIsKilled(t *testing.T) {
 }
 
 // requireOnce checks that so many payments had one effect each, and that nothing was buried.
-func (p *place) requireOnce(t testing.TB, n int) {
+func (p *env) requireOnce(t testing.TB, n int) {
 	t.Helper()
 	require.EqualValues(t, n, p.taken(t))
 	mails := p.mails(t)

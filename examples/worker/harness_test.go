@@ -28,8 +28,8 @@ import (
 // redeliver is short, so that nobody waits long for what a killed worker had in hand.
 const redeliver = time.Second
 
-// place is a database and a broker of a test.
-type place struct {
+// env is a database and a broker of a test.
+type env struct {
 	settings
 	url  string // DATABASE_URL
 	db   *gorm.DB
@@ -37,11 +37,11 @@ type place struct {
 }
 
 // everywhere runs a test on all brokers, and on the embedded default.
-func everywhere(t *testing.T, test func(t *testing.T, p *place)) {
-	for name, fresh := range map[string]func(t *testing.T) *place{
-		"sqlite":        func(t *testing.T) *place { return newPlace(t, "sqlite:"+filepath.Join(t.TempDir(), "worker.db"), "") },
-		"postgres":      func(t *testing.T) *place { return newPlace(t, pgtest.URL(t), "") },
-		"postgres-nats": func(t *testing.T) *place { return newPlace(t, pgtest.URL(t), startNATS(t)) },
+func everywhere(t *testing.T, test func(t *testing.T, p *env)) {
+	for name, fresh := range map[string]func(t *testing.T) *env{
+		"sqlite":        func(t *testing.T) *env { return newPlace(t, "sqlite:"+filepath.Join(t.TempDir(), "worker.db"), "") },
+		"postgres":      func(t *testing.T) *env { return newPlace(t, pgtest.URL(t), "") },
+		"postgres-nats": func(t *testing.T) *env { return newPlace(t, pgtest.URL(t), startNATS(t)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,9 +50,9 @@ func everywhere(t *testing.T, test func(t *testing.T, p *place)) {
 	}
 }
 
-func newPlace(t *testing.T, databaseURL, natsURL string) *place {
+func newPlace(t *testing.T, databaseURL, natsURL string) *env {
 	t.Helper()
-	p := &place{settings: settings{broker: "sql", natsURL: natsURL, redeliver: redeliver}, url: databaseURL}
+	p := &env{settings: settings{broker: "sql", natsURL: natsURL, redeliver: redeliver}, url: databaseURL}
 	if natsURL != "" {
 		p.broker = "nats"
 	}
@@ -96,7 +96,7 @@ func startNATS(t *testing.T) string {
 }
 
 // start runs a worker until the test ends, or until stop is called; stop returns when the worker has ended.
-func (p *place) start(t *testing.T, around ...message.HandlerMiddleware) (stop func()) {
+func (p *env) start(t *testing.T, around ...message.HandlerMiddleware) (stop func()) {
 	t.Helper()
 	log := watermill.NewSlogLogger(slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})))
 	b, err := openBroker(p.settings, p.db, log)
@@ -130,7 +130,7 @@ func event(payload []byte) *message.Message {
 }
 
 // publish publishes events in one transaction, as the app does.
-func (p *place) publish(t testing.TB, events ...*message.Message) {
+func (p *env) publish(t testing.TB, events ...*message.Message) {
 	t.Helper()
 	require.NoError(t, p.db.Transaction(func(tx *gorm.DB) error {
 		ctx := gormstore.WithTx(t.Context(), tx)
@@ -145,7 +145,7 @@ func (p *place) publish(t testing.TB, events ...*message.Message) {
 }
 
 // taken is how many pieces are gone from the warehouse.
-func (p *place) taken(t testing.TB) int64 {
+func (p *env) taken(t testing.TB) int64 {
 	t.Helper()
 	var s Stock
 	require.NoError(t, p.db.Take(&s).Error)
@@ -153,7 +153,7 @@ func (p *place) taken(t testing.TB) int64 {
 }
 
 // mails counts the mails of each payment.
-func (p *place) mails(t testing.TB) map[string]int {
+func (p *env) mails(t testing.TB) map[string]int {
 	t.Helper()
 	var lines []Mail
 	require.NoError(t, p.db.Find(&lines).Error)
@@ -165,7 +165,7 @@ func (p *place) mails(t testing.TB) map[string]int {
 }
 
 // backlog is how many messages are still to be acknowledged by the worker.
-func (p *place) backlog(t testing.TB) int {
+func (p *env) backlog(t testing.TB) int {
 	t.Helper()
 	if p.broker == "sql" {
 		return p.behind(t, captured)
@@ -181,7 +181,7 @@ func (p *place) backlog(t testing.TB) int {
 }
 
 // behind is how many messages of a table the group has not acknowledged.
-func (p *place) behind(t testing.TB, topic string) (n int) {
+func (p *env) behind(t testing.TB, topic string) (n int) {
 	t.Helper()
 	after := `(m.transaction_id, m."offset") > (o.last_processed_transaction_id, o.offset_acked)`
 	if p.db.Name() == "sqlite" {
@@ -197,7 +197,7 @@ func (p *place) behind(t testing.TB, topic string) (n int) {
 type letter struct{ payload, reason string }
 
 // buried returns the dead letters.
-func (p *place) buried(t testing.TB) (letters []letter) {
+func (p *env) buried(t testing.TB) (letters []letter) {
 	t.Helper()
 	add := func(payload []byte, reason string) { letters = append(letters, letter{string(payload), reason}) }
 	if p.broker == "sql" {

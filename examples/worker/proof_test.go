@@ -35,7 +35,7 @@ func TestExactlyOnce(t *testing.T) {
 	t.Run("nats", func(t *testing.T) { exactlyOnce(t, newPlace(t, pgtest.Own(t).URL(), startNATS(t))) })
 }
 
-func exactlyOnce(t *testing.T, p *place) {
+func exactlyOnce(t *testing.T, p *env) {
 	began := time.Now()
 	var all []*message.Message
 	for i := range *messages {
@@ -103,7 +103,7 @@ func exactlyOnce(t *testing.T, p *place) {
 }
 
 // publishAll publishes some events at a time.
-func (p *place) publishAll(t testing.TB, events []*message.Message) {
+func (p *env) publishAll(t testing.TB, events []*message.Message) {
 	for len(events) > 0 {
 		n := min(len(events), 1+rand.N(50))
 		p.publish(t, events[:n]...)
@@ -149,7 +149,7 @@ func (c *child) printed() string {
 }
 
 // spawn starts a worker that kills itself after so many messages at most; 0: never.
-func (p *place) spawn(t testing.TB, life int) *child {
+func (p *env) spawn(t testing.TB, life int) *child {
 	// The process outlives t.Context, which ends before the clean-up.
 	c := &child{cmd: exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0]), ended: make(chan struct{})}
 	c.cmd.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "DATABASE_URL="+p.url,
@@ -179,7 +179,7 @@ func (c *child) run(t testing.TB) {
 
 // live is the life of a worker, which ends by SIGKILL: by its own hand, from outside at a random time within upTo, or when all
 // is done.
-func (p *place) live(t testing.TB, upTo time.Duration, done <-chan struct{}) *child {
+func (p *env) live(t testing.TB, upTo time.Duration, done <-chan struct{}) *child {
 	c := p.spawn(t, 200)
 	select {
 	case <-c.ended:

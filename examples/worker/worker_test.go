@@ -25,7 +25,7 @@ import (
 
 // CONTRACT Q-1
 func TestDuplicatesAreSkipped(t *testing.T) {
-	everywhere(t, func(t *testing.T, p *place) {
+	everywhere(t, func(t *testing.T, p *env) {
 		var deliveries atomic.Int64
 		p.start(t, counting(&deliveries))
 		first, second := paid(t, "pay_1"), paid(t, "pay_2")
@@ -40,7 +40,7 @@ func TestDuplicatesAreSkipped(t *testing.T) {
 
 // CONTRACT Q-1
 func TestAckThatIsLost(t *testing.T) {
-	everywhere(t, func(t *testing.T, p *place) {
+	everywhere(t, func(t *testing.T, p *env) {
 		var deliveries atomic.Int64
 		p.start(t, counting(&deliveries), func(next message.HandlerFunc) message.HandlerFunc {
 			return func(m *message.Message) ([]*message.Message, error) {
@@ -60,22 +60,22 @@ func TestAckThatIsLost(t *testing.T) {
 
 // CONTRACT Q-1
 func TestPoisonDoesNotBlock(t *testing.T) {
-	everywhere(t, func(t *testing.T, p *place) {
+	everywhere(t, func(t *testing.T, p *env) {
 		known := paid(t, "pay_1")
 		reused := message.NewMessage(known.UUID, message.Payload(`{"payment_id":"pay_other"}`))
 		old := paid(t, "pay_old")
 		old.Metadata.Set(watermillidem.PublishedAt, time.Now().Add(-2*inbox.DefaultKeep).Format(time.RFC3339Nano))
-		nobody := paid(t, "pay_nobody")
-		nobody.UUID = ""
-		broken := paid(t, "pay_panic")
+		anonymous := paid(t, "pay_nobody")
+		anonymous.UUID = ""
+		failing := paid(t, "pay_panic")
 		require.NoError(t, p.db.Callback().Create().Before("gorm:create").Register("test:panic", func(tx *gorm.DB) {
 			if mail, ok := tx.Statement.Dest.(*Mail); ok && mail.PaymentID == "pay_panic" {
 				panic("after the piece was taken")
 			}
 		}))
 		p.start(t)
-		p.publish(t, known, event([]byte(`{"payment_id":""}`)), event([]byte(`"no event"`)), reused, old, nobody,
-			broken, paid(t, "pay_2"))
+		p.publish(t, known, event([]byte(`{"payment_id":""}`)), event([]byte(`"no event"`)), reused, old, anonymous,
+			failing, paid(t, "pay_2"))
 		eventually(t, "all are acknowledged", func() bool { return len(p.mails(t)) == 2 && p.backlog(t) == 0 })
 
 		require.EqualValues(t, 2, p.taken(t))
@@ -90,8 +90,8 @@ func TestPoisonDoesNotBlock(t *testing.T) {
 			`"no event"`:                 errMalformed.Error(),
 			`{"payment_id":"pay_other"}`: inbox.ErrReused.Error(),
 			string(old.Payload):          inbox.ErrTooOld.Error(),
-			string(nobody.Payload):       inbox.ErrInvalid.Error(),
-			string(broken.Payload):       "after the piece was taken",
+			string(anonymous.Payload):    inbox.ErrInvalid.Error(),
+			string(failing.Payload):      "after the piece was taken",
 		} {
 			require.Contains(t, why[payload], reason, payload)
 		}
@@ -206,7 +206,7 @@ func TestHandlerThatHangs(t *testing.T) {
 
 // CONTRACT Q-1
 func TestMessageInFlightEndsFirst(t *testing.T) {
-	everywhere(t, func(t *testing.T, p *place) {
+	everywhere(t, func(t *testing.T, p *env) {
 		reached, goOn := make(chan struct{}), make(chan struct{})
 		require.NoError(t, p.db.Callback().Create().Before("gorm:create").Register("test:hold", func(tx *gorm.DB) {
 			if _, ok := tx.Statement.Dest.(*Mail); ok && reached != nil {
@@ -242,7 +242,7 @@ func TestMessageInFlightEndsFirst(t *testing.T) {
 
 // CONTRACT Q-1
 func TestSlowFailureComesAgain(t *testing.T) {
-	everywhere(t, func(t *testing.T, p *place) {
+	everywhere(t, func(t *testing.T, p *env) {
 		var deliveries atomic.Int64
 		p.start(t, counting(&deliveries), func(next message.HandlerFunc) message.HandlerFunc {
 			return func(m *message.Message) ([]*message.Message, error) {
@@ -261,7 +261,7 @@ func TestSlowFailureComesAgain(t *testing.T) {
 
 // CONTRACT Q-1
 func TestStoppedWorkerKeepsItsPlace(t *testing.T) {
-	everywhere(t, func(t *testing.T, p *place) {
+	everywhere(t, func(t *testing.T, p *env) {
 		const n = 40
 		var events []*message.Message
 		for i := range n {
@@ -287,7 +287,7 @@ func TestStoppedWorkerKeepsItsPlace(t *testing.T) {
 
 // CONTRACT Q-2
 func TestEventIsOutOnlyWithItsRows(t *testing.T) {
-	everywhere(t, func(t *testing.T, p *place) {
+	everywhere(t, func(t *testing.T, p *env) {
 		p.start(t)
 		err := p.db.Transaction(func(tx *gorm.DB) error {
 			ctx := gormstore.WithTx(t.Context(), tx)

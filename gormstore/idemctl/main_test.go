@@ -218,8 +218,8 @@ func TestHelp(t *testing.T) {
 func TestBadInput(t *testing.T) {
 	f, s := newFake(t, nil)
 	settle := func(rest ...string) []string { return append([]string{"settle", id}, rest...) }
-	broken := filepath.Join(t.TempDir(), "answer.json")
-	require.NoError(t, os.WriteFile(broken, []byte(`{"id":`), 0o600))
+	failing := filepath.Join(t.TempDir(), "answer.json")
+	require.NoError(t, os.WriteFile(failing, []byte(`{"id":`), 0o600))
 	for _, test := range []struct {
 		input string
 		args  []string
@@ -239,8 +239,8 @@ func TestBadInput(t *testing.T) {
 		{"", settle("--outcome", "applied", "--fence", "1", "--reason", " "), "--reason:"},
 		{"", settle("--fence", "1", "--reason", "r"), "--outcome:"},
 		{"", settle("--fence", "1", "--reason", "r", "--outcome", "applied", "--undone", "u"), "--undone:"},
-		{"", settle("--fence", "1", "--reason", "r", "--outcome", "not_applied", "--answer-file", broken), "--answer-file:"},
-		{"", settle("--fence", "1", "--reason", "r", "--outcome", "applied", "--answer-file", broken), "--answer-file:"},
+		{"", settle("--fence", "1", "--reason", "r", "--outcome", "not_applied", "--answer-file", failing), "--answer-file:"},
+		{"", settle("--fence", "1", "--reason", "r", "--outcome", "applied", "--answer-file", failing), "--answer-file:"},
 		{"", settle("--fence", "1", "--reason", "r", "--outcome", "applied", "--answer-file", "none"), "--answer-file:"},
 		{"", settle("--fence", "1", "--reason", "r", "--outcome", "applied", "--digest", "d"), "--digest:"},
 		{"", settle("--fence", "1", "--reason", "r", "--propose", "--digest", "d"), "--digest:"},

@@ -265,7 +265,7 @@ func writesInsideSteps(t *testing.T, a Adapter) {
 		})
 		assert.ErrorIs(t, err, fail)
 	}
-	const whole, hole, broken = "whole", "hole", "broken"
+	const whole, hole, cutOff = "whole", "hole", "broken"
 	for name, test := range map[string]struct {
 		flushable bool
 		pay       func(c Context)
@@ -276,13 +276,13 @@ func writesInsideSteps(t *testing.T, a Adapter) {
 			write(c, "0")
 			flush(c)
 			step(c, errDeclined, "row")
-		}, broken, "0"},
+		}, cutOff, "0"},
 		"flushed before": {true, func(c Context) {
 			write(c, "0")
 			flush(c)
 			step(c, nil, "row")
 			write(c, "C")
-		}, broken, "0"},
+		}, cutOff, "0"},
 		"flushed in the first step": {true, func(c Context) { step(c, nil, "row"); flush(c); write(c, "C") }, whole, "rowC"},
 		"flushed in a later step":   {true, func(c Context) { write(c, "0"); flush(c); step(c, nil); write(c, "C") }, whole, "0C"},
 		"above the cap": {false, func(c Context) {
@@ -314,7 +314,7 @@ func writesInsideSteps(t *testing.T, a Adapter) {
 				require.Equal(t, http.StatusOK, got.Status)
 			case hole:
 				RequireProblem(t, http.StatusInternalServerError, "answer_incomplete", got)
-			case broken:
+			case cutOff:
 				require.Error(t, got.Err)
 			}
 			if test.body != "" {
@@ -412,19 +412,19 @@ func testRelay(t *testing.T, a Adapter, short string, policy core.Policy, recove
 		return nil
 	}, outer...)
 	first, again := client.Do(Call{Key: "key-1"}), client.Do(Call{Key: "key-1"})
-	requireBroken(t, first)
+	requireFailure(t, first)
 	require.Zero(t, sqlite.Payments(t))
 	if policy.Recovery == core.Park {
 		RequireProblem(t, http.StatusConflict, "outcome_unknown", again)
 		require.EqualValues(t, 1, runs.Load())
 		return
 	}
-	requireBroken(t, again)
+	requireFailure(t, again)
 	require.EqualValues(t, 2, runs.Load())
 }
 
-// requireBroken requires an answer that nobody takes for a success: a failure, or one that breaks off.
-func requireBroken(t testing.TB, got Answer) {
+// requireFailure requires an answer that nobody takes for a success: a failure, or one that breaks off.
+func requireFailure(t testing.TB, got Answer) {
 	t.Helper()
 	require.True(t, got.Err != nil || got.Status >= http.StatusInternalServerError, "%+v", got)
 	require.NotContains(t, []string{"created", "reused"}, got.Result())

@@ -48,14 +48,14 @@ func jwtGuard(t *testing.T, a Adapter) {
 
 	foreign := ClaimsOf("customer-1")
 	foreign["iss"] = "https://other.example"
-	nobody := ClaimsOf("")
+	anonymous := ClaimsOf("")
 	expired := ClaimsOf("customer-1")
 	expired["exp"] = time.Now().Add(-time.Hour).Unix()
 	unsigned, err := jwt.NewWithClaims(jwt.SigningMethodNone, ClaimsOf("customer-1")).
 		SignedString(jwt.UnsafeAllowNoneSignatureType)
 	require.NoError(t, err)
 	for name, token := range map[string]string{
-		"none": "-", "garbage": "gar.ba.ge", "another issuer": Sign(t, foreign), "nobody": Sign(t, nobody),
+		"none": "-", "garbage": "gar.ba.ge", "another issuer": Sign(t, foreign), "nobody": Sign(t, anonymous),
 		"expired": Sign(t, expired), "alg none": unsigned, "cut": client.Token[:len(client.Token)-1],
 		"huge": strings.Repeat("A", 100<<10),
 	} {
@@ -109,7 +109,7 @@ func bridge(t *testing.T, a Adapter) {
 	require.Equal(t, "/error", told[0].Route)
 	require.ErrorContains(t, told[0].Err, "*errors.errorString")
 
-	nobody := ClaimsOf("")
+	anonymous := ClaimsOf("")
 	for name, leaves := range map[string]func(c Context){
 		"nothing": func(Context) {},
 		"nil":     func(c Context) { c.Set("user", (*jwt.Token)(nil)); c.Set("claims", jwt.MapClaims(nil)) },
@@ -118,7 +118,7 @@ func bridge(t *testing.T, a Adapter) {
 			c.Set("claims", map[string]string{"sub": "customer-1"})
 		},
 		"not valid":   func(c Context) { c.Set("user", &jwt.Token{Claims: verified}) },
-		"no subject":  func(c Context) { c.Set("user", &jwt.Token{Valid: true, Claims: nobody}); c.Set("claims", nobody) },
+		"no subject":  func(c Context) { c.Set("user", &jwt.Token{Valid: true, Claims: anonymous}); c.Set("claims", anonymous) },
 		"empty":       func(c Context) { c.Set("claims", jwt.MapClaims{}) },
 		"some claims": func(c Context) { c.Set("claims", jwt.MapClaims{"sub": "customer-1", "iss": Issuer}) },
 	} {

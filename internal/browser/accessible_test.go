@@ -69,16 +69,16 @@ func TestInspectorIsAccessible(t *testing.T) {
 		b.accessible() // 403
 		b.open(p.URL + "/idem-sign-in")
 		signIn(b, p, "operator-1")
-		visit := func(path string) {
+		open := func(path string) {
 			b.open(p.URL + "/idem/" + path)
 			b.accessible()
 		}
 		for _, path := range []string{"", "operations", "operations?state=half_done", "operations?from=never", "find",
 			"history", "operations/" + operation, "operations/" + operation + "?call=payout", "operations/" + operation + "/settle",
 			"operations/" + strings.Repeat("0", 64), "nothing"} {
-			visit(path)
+			open(path)
 		}
-		visit("restore")
+		open("restore")
 		b.click("input[name=confirm]")
 		b.press("refuse")
 		eval[any](b, "document.querySelector('[name=why]').value = 'restore, ticket 7'")
@@ -108,7 +108,7 @@ func TestInspectorIsAccessible(t *testing.T) {
 		b.click("form[action$='/answer'] button")
 		b.until("document.querySelector('main pre')")
 		b.accessible()
-		visit("history")
-		visit("operations/" + operation + "/settle") // 409
+		open("history")
+		open("operations/" + operation + "/settle") // 409
 	})
 }

@@ -173,19 +173,19 @@ func TestInspectorErases(t *testing.T) {
 		b.until("document.querySelector('form.settle')")
 		b.looks()
 		b.accessible()
-		nobody := core.Principal{Issuer: eval[string](b, "document.querySelector('[name=issuer]').value"),
+		anonymous := core.Principal{Issuer: eval[string](b, "document.querySelector('[name=issuer]').value"),
 			Tenant: eval[string](b, "document.querySelector('[name=tenant]').value"), Subject: "custmoer-1"}
-		for field, text := range map[string]string{"subject": nobody.Subject, "why": "request 7", "confirm": "erase"} {
+		for field, text := range map[string]string{"subject": anonymous.Subject, "why": "request 7", "confirm": "erase"} {
 			b.click("[name=" + field + "]")
 			b.press(text)
 		}
 		b.click("form.settle button")
 		b.until("document.querySelector('.done')")
-		scope := core.Scoping{}.PrincipalScope(nobody)
+		scope := core.Scoping{}.PrincipalScope(anonymous)
 		require.Contains(t, b.text(".done"), fmt.Sprintf("Nothing was erased: nothing was found under this principal "+
 			"that is to be erased; look at its issuer, tenant, client and subject: its scope begins with %x", scope[:4]))
 		require.Contains(t, b.text(".typed"), "custmoer-1")
-		require.Contains(t, b.text(".typed"), nobody.Issuer)
+		require.Contains(t, b.text(".typed"), anonymous.Issuer)
 		b.looks()
 		b.accessible()
 	})

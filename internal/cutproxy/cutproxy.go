@@ -21,7 +21,7 @@ type Direction uint8
 
 // The directions of a cut.
 const (
-	Nowhere  Direction = iota // the connection is not cut
+	Uncut    Direction = iota // the connection is not cut
 	ToServer                  // the request is cut: what the client sends
 	ToClient                  // the answer is cut: what the server sends
 )

@@ -34,7 +34,7 @@ func TestUpgrade(t *testing.T) {
 		t.Skip("go test ./internal/drill -upgrade")
 	}
 	pgtest.Require(t)
-	older, newer, sealing := build(t)
+	older, newer, sealer := build(t)
 	t.Run("points", func(t *testing.T) {
 		for name, c := range map[string]struct {
 			newer       side
@@ -43,7 +43,7 @@ func TestUpgrade(t *testing.T) {
 		}{
 			"payment": {newer, payment, 0, 1}, "payout": {newer, payout, 0, 1},
 			"refund": {newer, refund, 0, 2}, "refund, the other half": {newer, refund, 1, 2},
-			"sealed payment": {sealing, payment, 0, 2}, "sealed payout": {sealing, payout, 0, 2}, "sealed refund": {sealing, refund, 0, 3},
+			"sealed payment": {sealer, payment, 0, 2}, "sealed payout": {sealer, payout, 0, 2}, "sealed refund": {sealer, refund, 0, 3},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -75,7 +75,7 @@ func (l *lane) measure(s side, route kind) int {
 	for {
 		c := l.command(route)
 		answer, err := l.app.Try(l.Context(), c.Request)
-		events := len(l.gates.Seen())
+		events := len(l.gates.Events())
 		if err != nil || !final(answer) || c.unknown && answer.Code() == string(core.CodeOutcomeUnknown) {
 			continue
 		}

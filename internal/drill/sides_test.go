@@ -20,7 +20,7 @@ type side struct{ name, program string }
 
 // build builds the older side from history, and two newer ones from this tree: both have a migration more, and seal what they
 // record. newer has another version of the command hash, too, by which the older one knows its records.
-func build(t *testing.T) (older, newer, sealing side) {
+func build(t *testing.T) (older, newer, sealer side) {
 	root := git(t, ".", "rev-parse", "--show-toplevel")
 	commit := olderCommit(t, root)
 	t.Logf("the older side: %s", git(t, root, "log", "-1", "--format=%h %ci %s", commit))

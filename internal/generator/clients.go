@@ -296,7 +296,7 @@ func (w *world) react(k *run, in *instance, a answer, r *rand.Rand) {
 	case a.code == string(core.CodeInFlight) && r.IntN(2) == 0:
 		w.pass(k, lease)
 	case a.code == string(core.CodeStoreUnavailable) && r.IntN(2) == 0:
-		time.Sleep(beat) // Run gives back what a claim has left
+		time.Sleep(tick) // Run gives back what a claim has left
 	case a.recorded() && r.IntN(4) == 0:
 		_, _ = in.send(k, otherCommand, nil)
 	}

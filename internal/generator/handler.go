@@ -107,7 +107,7 @@ func (e *execution) act(ctx context.Context, a action) error {
 	}
 	resume := e.run.program.recovery == core.Resume
 	write := func(tx *gorm.DB) error {
-		if a.verb == broken && e.nth <= a.fails {
+		if a.verb == failing && e.nth <= a.fails {
 			return tx.Exec("SELECT 1/0").Error
 		}
 		return tx.Exec("INSERT INTO effects (key, step, attempt) VALUES (?, ?, ?)", e.run.key, a.name, e.attempt).Error

@@ -18,7 +18,7 @@ type verb string
 
 const (
 	row        verb = "row"        // a row; in Resume as a step
-	broken     verb = "broken"     // a statement that fails; in Resume in a step
+	failing    verb = "broken"     // a statement that fails; in Resume in a step
 	message    verb = "message"    // a row of a message that joins the attempt
 	call       verb = "call"       // of the provider, which recognises a repeated key
 	once       verb = "once"       // a call without Dedup
@@ -50,7 +50,7 @@ type program struct {
 
 // breaks reports that one of its statements fails: from then on its transaction holds the key no more, and writes nothing.
 func (p *program) breaks() bool {
-	return slices.ContainsFunc(p.actions, func(a action) bool { return a.verb == broken })
+	return slices.ContainsFunc(p.actions, func(a action) bool { return a.verb == failing })
 }
 
 // newProgram makes a handler at random.
@@ -58,8 +58,8 @@ func newProgram(r *rand.Rand) *program {
 	p := &program{recovery: []core.Recovery{core.Rollback, core.Resume, core.Resume, core.Park}[r.IntN(4)],
 		status: []int{200, 201, 201, 201, 201, 201, 303, 400, 402, 409, 422, 429, 500}[r.IntN(13)]}
 	verbs := map[core.Recovery][]verb{
-		core.Rollback: {row, row, row, message, broken, keepRows, failed, refuse, panics, pause},
-		core.Resume: {row, row, row, row, call, call, call, once, once, optional, checkpoint, message, broken, keepRows, failed,
+		core.Rollback: {row, row, row, message, failing, keepRows, failed, refuse, panics, pause},
+		core.Resume: {row, row, row, row, call, call, call, once, once, optional, checkpoint, message, failing, keepRows, failed,
 			refuse, panics, pause},
 		core.Park: {call, call, failed, panics, pause},
 	}[p.recovery]
@@ -68,7 +68,7 @@ func newProgram(r *rand.Rand) *program {
 		switch a.verb {
 		case call, once, optional:
 			a.fails, a.mute, a.swallow = max(0, r.IntN(4)-1), r.IntN(2) == 0, r.IntN(3) == 0
-		case broken, failed, refuse, panics:
+		case failing, failed, refuse, panics:
 			a.fails, a.swallow = 1+r.IntN(2), r.IntN(2) == 0
 		}
 		p.actions = append(p.actions, a)

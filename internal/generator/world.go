@@ -54,7 +54,7 @@ type instance struct {
 const (
 	lease    = time.Second
 	deadline = 2 * time.Second
-	beat     = 300 * time.Millisecond // of Run
+	tick     = 300 * time.Millisecond // of Run
 )
 
 var customer = core.Principal{Issuer: "https://issuer.example", Subject: "customer-1"}
@@ -112,7 +112,7 @@ func (w *world) newInstance() *instance {
 		table["POST /"+r.String()] = core.Policy{Recovery: r}
 		table["POST /"+r.String()+"/timed"] = core.Policy{Recovery: r, KeyFormat: core.TimedKey}
 	}
-	in.module, err = core.New(core.Config{Store: in.store, Routes: table, SweepEvery: beat,
+	in.module, err = core.New(core.Config{Store: in.store, Routes: table, SweepEvery: tick,
 		ClaimTimeout: 500 * time.Millisecond, Policy: core.Policy{Lease: lease, Deadline: deadline}})
 	require.NoError(t, err)
 	router := httpidem.NewRouter()

@@ -19,12 +19,12 @@ import (
 
 // clients send requests at the same time. The check sees what became of each.
 type clients struct {
-	world   *world
-	check   check
-	seed    uint64
-	mix     func(r *rand.Rand, n int) intent // makes kind, method, amount and key of an intent
-	network *http.Transport
-	calm    bool // every request is sent once, and every client waits for its answer
+	world      *world
+	check      check
+	seed       uint64
+	mix        func(r *rand.Rand, n int) intent // makes kind, method, amount and key of an intent
+	network    *http.Transport
+	sequential bool // every request is sent once, and every client waits for its answer
 
 	tokens  map[string]string // by subject
 	refunds []string          // paths, those of the principals by turns
@@ -83,8 +83,8 @@ const (
 
 // anywhere returns a way to a random instance.
 func (c *clients) anywhere(r *rand.Rand) way {
-	w := way{r.IntN(len(c.world.instances)), !c.calm && r.IntN(twice) == 0, answerWithin}
-	if !c.calm && r.IntN(hangsUp) == 0 {
+	w := way{r.IntN(len(c.world.instances)), !c.sequential && r.IntN(twice) == 0, answerWithin}
+	if !c.sequential && r.IntN(hangsUp) == 0 {
 		w.patience = time.Duration(r.IntN(20_000)) * time.Microsecond
 	}
 	return w

@@ -26,7 +26,7 @@ func (s *story) lateBy(d time.Duration) *story {
 func ended() *story { return tell(core.Rollback).sent("a", parked) }
 
 // halfDone is a refund that no attempt could end.
-func halfDone() *story { return tell(core.Resume).sent("a", broken).sent("a", broken) }
+func halfDone() *story { return tell(core.Resume).sent("a", internalError).sent("a", internalError) }
 
 // again402 is the replay of a decline.
 var again402 = &Answer{Status: 402, Result: wire.ResultReused, Body: "no"}
@@ -80,12 +80,12 @@ var endings = map[string]told{
 	"by the app, only refused":     {false, tell(core.Resume).sent("a", away).sent("a", reused("1"))},
 	"by the app, parked before":    {false, halfDone().sent("a", parked).sent("a", reused("1"))},
 	"by the app, freed before":     {false, halfDone().sent("a", parked).settled(free, accepted).sent("a", reused("1"))},
-	"by the app, of a payout":      {false, tell(core.Park).sent("a", broken).sent("a", reused("1"))},
+	"by the app, of a payout":      {false, tell(core.Park).sent("a", internalError).sent("a", reused("1"))},
 	"by the app, in its lease":     {false, tell(core.Resume).during("a", created("1"), func() {}).sent("a", reused("2"))},
 	"by the app, parked under way": {true, halfDone().lateBy(lease).sent("a", parked).sent("a", reused("1")).audited(1, 1)},
 	"by the app, a lease later":    {true, tell(core.Resume).during("a", created("1"), func() {}).lateBy(lease).sent("a", reused("1"))},
 	"by the app, another's row":    {false, halfDone().sent("a", parked).settled(free, accepted).sent("b", inTheWay).lateBy(lease).sent("b", reused("1"))},
-	"by the app, while it slept": {true, tell(core.Resume).slowly("a", broken, func(s *story) {
+	"by the app, while it slept": {true, tell(core.Resume).slowly("a", internalError, func(s *story) {
 		s.now += int64(lease)
 		s.sent("a", reused("1"))
 	})},

@@ -44,7 +44,7 @@ func generate(t *testing.T, w *world, o options) (h History, faults map[string]i
 	t.Helper()
 	r := &recorder{began: time.Now()}
 	g := &generator{recorder: r, clients: newClients(t, w, o.seed, r, ofHistory)}
-	g.calm = o.faults <= 0
+	g.sequential = o.faults <= 0
 	g.network.DisableKeepAlives = true // net/http would send a request a second time by itself if a kept connection breaks
 	n := &nemesis{t: t, world: w, r: g.random(2, 0), between: o.faults}
 	n.faults = append(n.usual(), fault{name: "retention ended", weight: 6, strike: func(context.Context, *instance) {
@@ -71,7 +71,7 @@ func generate(t *testing.T, w *world, o options) (h History, faults map[string]i
 		in.Kill(t) // with the handlers that still run
 		in.Start()
 	}
-	g.calm = true
+	g.sequential = true
 	g.each(o.clients, g.used(), g.end)
 	g.audit(t, o.clients+settlers)
 	return History{Seed: o.seed, Ops: g.ops}, n.total()

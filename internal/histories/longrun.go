@@ -62,12 +62,12 @@ func newLongRun(t *testing.T, w *world, o options) *longRun {
 func (l *longRun) load() {
 	ctx, enough := context.WithCancel(l.t.Context())
 	defer enough()
-	l.calm = l.o.faults <= 0
+	l.sequential = l.o.faults <= 0
 	l.nemesis.disturb(ctx, l.o.clients, func(client int) {
 		l.work(client)
 		enough()
 	})
-	l.calm = true
+	l.sequential = true
 	l.each(l.o.clients, l.begun(), l.carryOut)
 }
 

@@ -52,13 +52,13 @@ type state struct {
 	spent bool      // an attempt was settled, or ended its transaction itself: its effects may be there, whatever the answer is
 }
 
-// Owners that are not operations of a history. All requests that never returned share the owner nobody, because it makes
+// Owners that are not operations of a history. All requests that never returned share the owner unreturned, because it makes
 // no difference which of them holds the key. If the owner is operator, no attempt can complete any more. The owner service
 // is an attempt of the app itself.
 const (
-	nobody   = -1
-	operator = -2
-	service  = -3
+	unreturned = -1
+	operator   = -2
+	service    = -3
 )
 
 // farOff is behind every time of a history.
@@ -89,7 +89,7 @@ func (s state) text() string {
 	switch s.is {
 	case store.Running, store.Unknown, store.Completed:
 		switch s.owner {
-		case nobody:
+		case unreturned:
 			text += " by one that never returned"
 		case operator:
 			text += " by settlement"
@@ -177,7 +177,7 @@ func drift(s state, m move) (next []state) {
 		if !s.cut.has(c) && !s.away.has(c) {
 			continue
 		}
-		m := move{op: nobody, command: c, recovery: m.recovery, enders: m.enders}
+		m := move{op: unreturned, command: c, recovery: m.recovery, enders: m.enders}
 		next = append(next, claim(m, s)...)
 		if s.command != c {
 			continue
@@ -205,7 +205,7 @@ func resumed(s state, m move) []state {
 		return end(move{op: service, recovery: m.recovery, enders: m.enders, ends: []store.State{store.Completed}}, s)
 	}
 	ranOut := m.until-s.since >= int64(lease)
-	if s.owner == nobody {
+	if s.owner == unreturned {
 		ranOut = s.cut.has(s.command) // the handlers of the others did not run
 	}
 	if s.is != store.Running || !s.left && !ranOut {

@@ -75,17 +75,17 @@ func reused(body string) *Answer {
 func refused(status int, code core.Code) *Answer { return &Answer{Status: status, Code: code} }
 
 var (
-	lost      *Answer // the connection was cut
-	inFlight  = refused(409, core.CodeInFlight)
-	keyReused = refused(409, core.CodeKeyReused)
-	parked    = refused(409, core.CodeOutcomeUnknown) // knows
-	tooLate   = refused(409, core.CodeKeyExpired)
-	old       = refused(409, core.CodeKeyTooOld)
-	away      = refused(503, core.CodeStoreUnavailable)
-	doubt     = &Answer{Status: 503, Code: core.CodeCommitUnconfirmed, Result: wire.ResultUnknown}
-	broken    = &Answer{Status: 500}
-	failed    = &Answer{Status: 500, Result: wire.ResultUnknown}
-	declined  = &Answer{Status: 402, Result: wire.ResultCreated, Body: "no"}
+	lost          *Answer // the connection was cut
+	inFlight      = refused(409, core.CodeInFlight)
+	keyReused     = refused(409, core.CodeKeyReused)
+	parked        = refused(409, core.CodeOutcomeUnknown) // knows
+	tooLate       = refused(409, core.CodeKeyExpired)
+	old           = refused(409, core.CodeKeyTooOld)
+	away          = refused(503, core.CodeStoreUnavailable)
+	doubt         = &Answer{Status: 503, Code: core.CodeCommitUnconfirmed, Result: wire.ResultUnknown}
+	internalError = &Answer{Status: 500}
+	failed        = &Answer{Status: 500, Result: wire.ResultUnknown}
+	declined      = &Answer{Status: 402, Result: wire.ResultCreated, Body: "no"}
 )
 
 // seenMeanwhile is a Resume attempt with an answer, whose record another command has met.
@@ -120,11 +120,11 @@ var stories = map[string]told{
 	"too old before it was":                   {false, tell(core.Park).sent("a", old).aged()},
 	"too old although answered":               {false, tell(core.Park).sent("a", created("1")).aged().sent("a", old)},
 	"too old while it ran":                    {true, tell(core.Rollback).during("a", created("1"), func() {}).aged().sent("a", reused("1"))},
-	"too old, rolled back":                    {true, tell(core.Rollback).sent("a", broken).aged().sent("a", old).audited(0, 0)},
-	"too old, and charged":                    {false, tell(core.Rollback).sent("a", broken).aged().sent("a", old).audited(1, 0)},
+	"too old, rolled back":                    {true, tell(core.Rollback).sent("a", internalError).aged().sent("a", old).audited(0, 0)},
+	"too old, and charged":                    {false, tell(core.Rollback).sent("a", internalError).aged().sent("a", old).audited(1, 0)},
 	"too old after a cut":                     {true, tell(core.Rollback).sent("a", lost).aged().sent("a", old).audited(0, 0)},
 	"too old, then a cut executes":            {false, tell(core.Rollback).aged().sent("a", lost).sent("a", reused("1"))},
-	"too old, and gone on with":               {true, tell(core.Resume).sent("a", broken).aged().sent("a", created("1")).audited(1, 1)},
+	"too old, and gone on with":               {true, tell(core.Resume).sent("a", internalError).aged().sent("a", created("1")).audited(1, 1)},
 	"one payment":                             {true, tell(core.Rollback).sent("a", created("1")).sent("a", reused("1")).audited(1, 0)},
 	"a second execution":                      {false, tell(core.Rollback).sent("a", created("1")).sent("a", created("2"))},
 	"a second execution with the same answer": {false, tell(core.Rollback).sent("a", created("1")).sent("a", created("1"))},
@@ -144,11 +144,11 @@ var stories = map[string]told{
 	"unknown for no reason":               {false, tell(core.Park).sent("a", parked)},
 	"unknown after the answer":            {false, tell(core.Park).sent("a", created("1")).sent("a", parked)},
 	"unknown in Rollback":                 {false, tell(core.Rollback).sent("a", lost).sent("a", parked)},
-	"unknown, freed by its owner":         {true, woken(broken).sent("a", created("1")).audited(1, 1)},
-	"freed by its owner, for another":     {true, woken(broken).sent("b", created("1")).audited(1, 1)},
-	"freed by its owner, in flight":       {true, woken(broken, inFlight).sent("a", created("1")).audited(1, 1)},
-	"freed by its owner, and charged":     {false, woken(broken, inFlight).audited(0, 1)},
-	"in flight after its owner's word":    {false, woken(broken).sent("a", inFlight)},
+	"unknown, freed by its owner":         {true, woken(internalError).sent("a", created("1")).audited(1, 1)},
+	"freed by its owner, for another":     {true, woken(internalError).sent("b", created("1")).audited(1, 1)},
+	"freed by its owner, in flight":       {true, woken(internalError, inFlight).sent("a", created("1")).audited(1, 1)},
+	"freed by its owner, and charged":     {false, woken(internalError, inFlight).audited(0, 1)},
+	"in flight after its owner's word":    {false, woken(internalError).sent("a", inFlight)},
 	"in flight, and no word of its owner": {false, woken(failed, inFlight)},
 	"in flight, and its owner completes":  {false, woken(created("1"), inFlight)},
 	"run again without its owner's word":  {false, woken(failed).sent("a", created("1"))},
@@ -156,9 +156,9 @@ var stories = map[string]told{
 	"charged twice":                       {false, tell(core.Resume).sent("a", created("1")).audited(1, 2)},
 	"declined":                            {true, tell(core.Resume).sent("a", declined).audited(0, 0)},
 	"declined and charged":                {false, tell(core.Resume).sent("a", declined).audited(1, 1)},
-	"rolled back and charged":             {false, tell(core.Rollback).sent("a", broken).audited(1, 0)},
-	"rolled back, and again":              {true, tell(core.Rollback).sent("a", broken).sent("a", created("1")).audited(1, 0)},
-	"rolled back, and replayed":           {false, tell(core.Rollback).sent("a", broken).sent("a", reused("1"))},
+	"rolled back and charged":             {false, tell(core.Rollback).sent("a", internalError).audited(1, 0)},
+	"rolled back, and again":              {true, tell(core.Rollback).sent("a", internalError).sent("a", created("1")).audited(1, 0)},
+	"rolled back, and replayed":           {false, tell(core.Rollback).sent("a", internalError).sent("a", reused("1"))},
 	"in flight":                           {true, tell(core.Park).during("a", created("1"), func() {}).sent("a", reused("1"))},
 	"in flight for ever":                  {false, tell(core.Park).sent("a", created("1")).sent("a", inFlight)},
 	"in flight of nobody":                 {false, tell(core.Park).sent("a", inFlight)},
@@ -180,10 +180,10 @@ var stories = map[string]told{
 	"fails in Park, and again":       {false, tell(core.Park).sent("a", failed).sent("a", parked).sent("a", created("1"))},
 	"fails in Park, unseen, and again": {false, tell(core.Park).during("a", failed, func() {}).sent("a", parked).
 		sent("b", created("1"))},
-	"fails in Resume before its first commit": {true, tell(core.Resume).sent("a", broken).sent("b", created("1")).audited(1, 1)},
-	"fails in Resume behind it":               {false, seenMeanwhile(broken).sent("b", created("1"))},
-	"goes on in Resume behind it":             {true, seenMeanwhile(broken).sent("a", created("1")).audited(1, 1)},
-	"fails in Resume":                         {true, tell(core.Resume).sent("a", broken).sent("a", created("1")).audited(1, 1)},
+	"fails in Resume before its first commit": {true, tell(core.Resume).sent("a", internalError).sent("b", created("1")).audited(1, 1)},
+	"fails in Resume behind it":               {false, seenMeanwhile(internalError).sent("b", created("1"))},
+	"goes on in Resume behind it":             {true, seenMeanwhile(internalError).sent("a", created("1")).audited(1, 1)},
+	"fails in Resume":                         {true, tell(core.Resume).sent("a", internalError).sent("a", created("1")).audited(1, 1)},
 	"fails in Resume, in flight":              {true, tell(core.Resume).sent("a", lost).sent("a", inFlight).sent("a", created("1"))},
 	"answered twice in Resume":                {false, tell(core.Resume).sent("a", lost).sent("a", created("1")).sent("a", created("2"))},
 	"expired":                                 {true, tell(core.Park).sent("a", created("1")).expired(true).sent("a", tooLate).sent("b", keyReused)},
@@ -220,7 +220,7 @@ func TestModelOfWhatHappensAtOnce(t *testing.T) {
 	require.True(t, meanwhile(core.Park, created("1"), "a", reused("1")))
 	require.True(t, meanwhile(core.Park, created("1"), "b", keyReused))
 	require.True(t, meanwhile(core.Rollback, created("1"), "b", inFlight))
-	require.True(t, meanwhile(core.Rollback, broken, "a", created("2")))
+	require.True(t, meanwhile(core.Rollback, internalError, "a", created("2")))
 	require.True(t, meanwhile(core.Park, created("1"), "a", parked), "its lease had run out")
 	require.True(t, meanwhile(core.Park, created("1"), "b", inFlight), "its claim had not committed")
 	require.False(t, meanwhile(core.Park, created("1"), "a", created("2")))

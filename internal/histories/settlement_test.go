@@ -95,7 +95,7 @@ var settlements = map[string]told{
 	"a doubled one is there once":  {false, stuck().settled(free, accepted).twice().sent("a", failed).sent("a", parked).sent("a", created("1"))},
 
 	"doubled, the other one runs":   {true, tell(core.Park).sent("a", inFlight).twice().sent("a", reused("1")).audited(1, 1)},
-	"doubled, rolled back, and run": {true, tell(core.Rollback).sent("a", broken).twice().sent("a", reused("1")).audited(1, 0)},
+	"doubled, rolled back, and run": {true, tell(core.Rollback).sent("a", internalError).twice().sent("a", reused("1")).audited(1, 0)},
 	"doubled, and run twice":        {false, tell(core.Park).sent("a", created("1")).twice().sent("a", created("2"))},
 	"doubled, booked twice":         {false, tell(core.Rollback).sent("a", created("1")).twice().audited(2, 0)},
 	"doubled, another answer":       {false, tell(core.Park).sent("a", created("1")).twice().sent("a", reused("2"))},

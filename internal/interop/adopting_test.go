@@ -35,9 +35,9 @@ import (
 // ownApp is an app of the kinds that docs/adopting.md shows without diffs. Each function on* mounts it on a router, and
 // returns what the audit says. Its caller is what that page shows.
 type ownApp struct {
-	db     *gorm.DB
-	idem   *core.Module
-	broken atomic.Bool
+	db      *gorm.DB
+	idem    *core.Module
+	failing atomic.Bool
 }
 
 func newOwnApp(t *testing.T) *ownApp {
@@ -60,7 +60,7 @@ func (a *ownApp) book(ctx context.Context) (p newPayment, err error) {
 	if _, err := gormstore.CreateOnce(gormstore.Tx(ctx), &p); err != nil {
 		return p, err
 	}
-	if a.broken.Load() {
+	if a.failing.Load() {
 		return p, errors.New("broken")
 	}
 	return p, nil
@@ -135,10 +135,10 @@ func (a *ownApp) try(t *testing.T, app http.Handler, by callers) {
 	require.Equal(t, wire.ResultCreated, send("/payments", "key-1", by.second).Header().Get(wire.HeaderResult), "another caller")
 	requireRows(2)
 
-	a.broken.Store(true)
+	a.failing.Store(true)
 	require.Equal(t, http.StatusInternalServerError, send("/payments", "key-2", by.first).Code)
 	requireRows(2)
-	a.broken.Store(false)
+	a.failing.Store(false)
 	require.Equal(t, wire.ResultCreated, send("/payments", "key-2", by.first).Header().Get(wire.HeaderResult), "the key is free")
 	requireRows(3)
 }

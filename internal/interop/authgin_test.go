@@ -23,7 +23,7 @@ const wantSeller = shop + ` "" 17 [seller]`
 // CONTRACT O-2, S-1
 func TestGinJWT3(t *testing.T) {
 	middleware, err := ginjwt.New(&ginjwt.GinJWTMiddleware{
-		Realm: "shop", Key: secretKey, Authenticator: nobody,
+		Realm: "shop", Key: secretKey, Authenticator: noPrincipal,
 		PayloadFunc: func(data any) jwt.MapClaims {
 			user := data.(*account)
 			return jwt.MapClaims{"iss": shop, "sub": strconv.Itoa(user.ID), "roles": user.Roles}
@@ -43,7 +43,7 @@ func TestGinJWT3(t *testing.T) {
 // CONTRACT O-2, S-1
 func TestGinJWT2(t *testing.T) {
 	middleware, err := ginjwt2.New(&ginjwt2.GinJWTMiddleware{
-		Realm: "shop", Key: secretKey, Authenticator: nobody,
+		Realm: "shop", Key: secretKey, Authenticator: noPrincipal,
 		PayloadFunc: func(data any) ginjwt2.MapClaims {
 			user := data.(*account)
 			return ginjwt2.MapClaims{"iss": shop, "sub": strconv.Itoa(user.ID), "roles": user.Roles}
@@ -80,7 +80,7 @@ func TestGinNumberOfMapClaims(t *testing.T) {
 	require.Equal(t, shop+` "" 17 []`, w.Body.String())
 }
 
-func nobody(*gin.Context) (any, error) { return nil, ginjwt.ErrFailedAuthentication }
+func noPrincipal(*gin.Context) (any, error) { return nil, ginjwt.ErrFailedAuthentication }
 
 // The tokens that gin-jwt makes by default have neither "iss" nor "sub". The event says so, and not the token.
 //
@@ -90,7 +90,7 @@ func TestGinJWTWithoutPayload(t *testing.T) {
 	claims := authctx.Claims{Issuers: []string{shop}}
 	for payload, want := range map[string]string{"iss": `the token has no "sub"`, "": `the token has no "iss"`} {
 		middleware, err := ginjwt.New(&ginjwt.GinJWTMiddleware{
-			Realm: "shop", Key: secretKey, Authenticator: nobody,
+			Realm: "shop", Key: secretKey, Authenticator: noPrincipal,
 			PayloadFunc: func(any) jwt.MapClaims {
 				if payload != "" {
 					return jwt.MapClaims{payload: shop}

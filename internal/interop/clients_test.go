@@ -33,9 +33,9 @@ type program struct {
 
 // expectation is what a client does in a situation.
 type expectation struct {
-	visits int  // 0: two or more
-	status int  // that the program gets in the end; 0: an error that has none
-	hasty  bool // it does not respect Retry-After
+	exchanges int  // 0: two or more
+	status    int  // that the program gets in the end; 0: an error that has none
+	hasty     bool // it does not respect Retry-After
 }
 
 // The situations. Their first answers are what the service really says then.
@@ -52,14 +52,14 @@ const (
 
 // rule is what docs/client.md asks of a client.
 var rule = map[string]expectation{
-	lost:        {visits: 2, status: 201},
-	cutInBody:   {visits: 2, status: 201},
-	gateway:     {visits: 2, status: 201},
+	lost:        {exchanges: 2, status: 201},
+	cutInBody:   {exchanges: 2, status: 201},
+	gateway:     {exchanges: 2, status: 201},
 	unavailable: {status: 201},
 	inFlight:    {status: 201},
-	keyReused:   {visits: 1, status: 409},
-	refused:     {visits: 1, status: 402},
-	uncertain:   {visits: 1, status: 500},
+	keyReused:   {exchanges: 1, status: 409},
+	refused:     {exchanges: 1, status: 402},
+	uncertain:   {exchanges: 1, status: 500},
 }
 
 const jars = "root/usr/share/java/okhttp.jar:root/usr/share/java/okio.jar:."
@@ -68,7 +68,7 @@ var (
 	hasty    = expectation{status: 201, hasty: true}
 	programs = []program{
 		{name: "curl", needs: []string{"curl", "--version"}, run: []string{"sh", "curl.sh"}, differs: map[string]expectation{
-			keyReused: {visits: 4}, refused: {visits: 4}, uncertain: {visits: 4}, // it repeats whatever is no success
+			keyReused: {exchanges: 4}, refused: {exchanges: 4}, uncertain: {exchanges: 4}, // it repeats whatever is no success
 		}},
 		{name: "fetch", needs: []string{"node", "--version"}, run: []string{"node", "run.mjs", "./fetch.mjs"}},
 		{name: "TypeScript", needs: imports("typescript"), build: []string{"sh", "-c", typeScript},
@@ -77,7 +77,7 @@ var (
 		{name: "got", needs: imports("got"), run: []string{"node", "run.mjs", "./got.mjs"}},
 		{name: "ky", needs: imports("ky"), run: []string{"node", "run.mjs", "./ky.mjs"}},
 		{name: "urllib3", needs: []string{python, "-c", "import urllib3"}, run: []string{python, "with_urllib3.py"},
-			differs: map[string]expectation{uncertain: {visits: 2, status: 409}}}, // it looks at the status alone
+			differs: map[string]expectation{uncertain: {exchanges: 2, status: 409}}}, // it looks at the status alone
 		{name: "requests", needs: []string{python, "-c", "import requests"}, run: []string{python, "loop.py", "requests"}},
 		{name: "httpx", needs: []string{python, "-c", "import httpx"}, run: []string{python, "loop.py", "httpx"}},
 		{name: "OkHttp", needs: []string{"javap", "-cp", jars, "okhttp3.OkHttpClient"},
@@ -85,14 +85,14 @@ var (
 		{name: "stripe-node", needs: imports("stripe"), run: []string{"node", "run.mjs", "./stripe.mjs"}, form: true,
 			render: stripeProblem, differs: map[string]expectation{
 				unavailable: hasty, inFlight: hasty,
-				cutInBody: {visits: 1},              // an error, and it does not repeat
-				uncertain: {visits: 2, status: 409}, // outcome_unknown
+				cutInBody: {exchanges: 1},              // an error, and it does not repeat
+				uncertain: {exchanges: 2, status: 409}, // outcome_unknown
 			}},
 		{name: "stripe-node without its form", needs: imports("stripe"), run: []string{"node", "run.mjs", "./stripe.mjs"}, form: true,
 			differs: map[string]expectation{
 				unavailable: hasty, inFlight: hasty,
-				cutInBody: {visits: 1},
-				keyReused: {visits: 4, status: 409}, uncertain: {visits: 4, status: 409}, // as if they were successes
+				cutInBody: {exchanges: 1},
+				keyReused: {exchanges: 4, status: 409}, uncertain: {exchanges: 4, status: 409}, // as if they were successes
 			}},
 	}
 )
@@ -185,8 +185,8 @@ func (p program) try(t *testing.T, market *market, situation string, run func(t 
 	amount, first := p.prepare(t, f, situation, key, order)
 	url := f.listen(t)
 	got := run(t, url, key, command(order, amount))
-	visits := f.log()
-	for _, v := range visits {
+	exchanges := f.log()
+	for _, v := range exchanges {
 		t.Logf("%d %s", v.status, v.code)
 		require.Equal(t, key, v.key)
 	}
@@ -195,15 +195,15 @@ func (p program) try(t *testing.T, market *market, situation string, run func(t 
 		want = rule[situation]
 	}
 	require.Equal(t, want.status, got.Status, got.Error)
-	if want.visits == 0 {
-		require.Greater(t, len(visits), 1)
+	if want.exchanges == 0 {
+		require.Greater(t, len(exchanges), 1)
 	} else {
-		require.Len(t, visits, want.visits)
+		require.Len(t, exchanges, want.exchanges)
 	}
-	require.Equal(t, first, visits[0].code)
-	if visits[0].retryAfter != "" && !want.hasty {
+	require.Equal(t, first, exchanges[0].code)
+	if exchanges[0].retryAfter != "" && !want.hasty {
 		// A clock of theirs may be a little ahead.
-		require.GreaterOrEqual(t, visits[1].arrived.Sub(visits[0].answered), retryAfter-20*time.Millisecond)
+		require.GreaterOrEqual(t, exchanges[1].arrived.Sub(exchanges[0].answered), retryAfter-20*time.Millisecond)
 	}
 	switch ids := market.sold(t, order); situation {
 	case keyReused, refused, uncertain:

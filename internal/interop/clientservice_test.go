@@ -136,8 +136,8 @@ func (s *market) sold(t *testing.T, order string) (ids []string) {
 	return ids
 }
 
-// visit is a request of a client, and its answer.
-type visit struct {
+// exchange is a request of a client, and its answer.
+type exchange struct {
 	key        string
 	arrived    time.Time
 	answered   time.Time // before a byte of the answer went
@@ -154,8 +154,8 @@ type front struct {
 	gateway bool          // loses the first answer, and says 502 instead
 	seen    func()        // called before the first answer goes
 
-	mu     sync.Mutex
-	visits []visit
+	mu        sync.Mutex
+	exchanges []exchange
 }
 
 // listen starts the front, and returns where its client finds it.
@@ -171,19 +171,19 @@ func (f *front) listen(t *testing.T) (url string) {
 
 // ServeHTTP implements [http.Handler].
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	v := visit{key: r.Header.Get("Idempotency-Key"), arrived: time.Now()}
+	v := exchange{key: r.Header.Get("Idempotency-Key"), arrived: time.Now()}
 	answer := httptest.NewRecorder()
 	r.URL.Path = f.path
 	f.market.handler.ServeHTTP(answer, r)
 	f.mu.Lock()
-	n := len(f.visits) + 1
+	n := len(f.exchanges) + 1
 	if n == 1 && f.gateway {
 		answer = httptest.NewRecorder()
 		answer.WriteHeader(http.StatusBadGateway)
 	}
 	v.answered, v.status, v.retryAfter = time.Now(), answer.Code, answer.Header().Get("Retry-After")
 	v.code = codeOf(answer.Body.Bytes())
-	f.visits = append(f.visits, v)
+	f.exchanges = append(f.exchanges, v)
 	f.mu.Unlock()
 	if n == 1 && f.seen != nil {
 		f.seen()
@@ -194,10 +194,10 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body.Bytes())
 }
 
-func (f *front) log() []visit {
+func (f *front) log() []exchange {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.visits
+	return f.exchanges
 }
 
 // codeOf is the code of a problem, in the library's form or in Stripe's.

@@ -278,14 +278,14 @@ func TestMappers(t *testing.T) {
 	maps.Copy(all, anywhere)
 	for name, write := range all {
 		t.Run(name, func(t *testing.T) {
-			var broken atomic.Bool
+			var failing atomic.Bool
 			caller := httpidem.Bridge(func(*http.Request) (authctx.Principal, error) { return authctx.User(shop, 17) })
 			app := httpidem.NewRouter()
 			money := app.Group("", caller, httpidem.Idempotent(idem))
 			money.HandleFunc("POST /payments", func(w http.ResponseWriter, r *http.Request) {
 				operation, _ := core.Operation(r.Context())
 				created, err := write(r.Context(), operation.String(), "12.50")
-				if err != nil || broken.Load() {
+				if err != nil || failing.Load() {
 					http.Error(w, fmt.Sprint(err), http.StatusInternalServerError)
 					return
 				}
@@ -309,10 +309,10 @@ func TestMappers(t *testing.T) {
 			require.Equal(t, http.StatusCreated, first.Code, first.Body)
 			require.Equal(t, wire.ResultReused, send("a").Header().Get(wire.HeaderResult))
 			require.Equal(t, before+1, rows())
-			broken.Store(true)
+			failing.Store(true)
 			require.Equal(t, http.StatusInternalServerError, send("b").Code)
 			require.Equal(t, before+1, rows())
-			broken.Store(false)
+			failing.Store(false)
 			require.Equal(t, http.StatusCreated, send("b").Code)
 			require.Equal(t, before+2, rows())
 

@@ -67,11 +67,11 @@ func TestRiver(t *testing.T) {
 	require.NoError(t, err)
 	idem, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Rollback}})
 	require.NoError(t, err)
-	var broken atomic.Bool
+	var failing atomic.Bool
 	app := httpidem.NewRouter()
 	app.Use(httpidem.Bridge(func(*http.Request) (authctx.Principal, error) { return authctx.User(shop, 17) }), httpidem.Idempotent(idem))
 	app.HandleFunc("POST /payments", func(w http.ResponseWriter, r *http.Request) {
-		if err := sendReceipt(r.Context(), jobs); err != nil || broken.Load() {
+		if err := sendReceipt(r.Context(), jobs); err != nil || failing.Load() {
 			http.Error(w, fmt.Sprint(err), http.StatusInternalServerError)
 			return
 		}
@@ -92,7 +92,7 @@ func TestRiver(t *testing.T) {
 	require.Equal(t, http.StatusCreated, w.Code, w.Body)
 	require.Equal(t, wire.ResultReused, send("a").Header().Get(wire.HeaderResult))
 	require.Equal(t, 1, waiting())
-	broken.Store(true)
+	failing.Store(true)
 	require.Equal(t, http.StatusInternalServerError, send("b").Code)
 	require.Equal(t, 1, waiting(), "undone with the attempt")
 	require.ErrorIs(t, sendReceipt(t.Context(), jobs), errNoAttempt)

@@ -30,8 +30,8 @@ func newStripe(t *testing.T, addr string, retries int64) *stripe.Client {
 	})))
 }
 
-// broken is a proxy that cuts every connection after a few requests, at any byte, and sends one in four twice.
-func broken(t *testing.T, a *api) *cutproxy.Proxy {
+// failing is a proxy that cuts every connection after a few requests, at any byte, and sends one in four twice.
+func failing(t *testing.T, a *api) *cutproxy.Proxy {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	cut := cutproxy.Random(seed, 1200)
@@ -103,7 +103,7 @@ func TestStripeWithAutomaticKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := newAPI(t, mount)
-			proxy := broken(t, a)
+			proxy := failing(t, a)
 			client := newStripe(t, proxy.Addr(), 4)
 			answered := drive(t, func(intent int) (*stripe.Charge, error) {
 				return client.V1Charges.Create(t.Context(), payment(intent))
@@ -130,7 +130,7 @@ func TestStripeWithTheShopsKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := newAPI(t, mount)
-			proxy := broken(t, a)
+			proxy := failing(t, a)
 			client := newStripe(t, proxy.Addr(), 1)
 			answered := drive(t, func(intent int) (made *stripe.Charge, err error) {
 				params := payment(intent)

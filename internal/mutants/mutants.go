@@ -82,7 +82,7 @@ func main() {
 			exit(err)
 		}
 		for _, m := range all {
-			fmt.Println(which+"="+m.id, w.binary, m.line(), w.broken[m])
+			fmt.Println(which+"="+m.id, w.binary, m.line(), w.unbuilt[m])
 		}
 		exit(nil)
 	}
@@ -191,7 +191,7 @@ func (m *mutant) mutated() (texts map[string]string, there bool) {
 
 // try runs the tests of a mutant. It returns what became of it, and the last test that has failed.
 func (w *woven) try(m *mutant) (became, why string) {
-	if why := w.broken[m]; why != "" {
+	if why := w.unbuilt[m]; why != "" {
 		return "does not build", why
 	}
 	run := func() ([]byte, error) { return w.run(m) }

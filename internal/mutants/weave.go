@@ -21,7 +21,7 @@ const which = "IDEM_MUTANT"
 // woven is a test binary with many mutants in it, which are asleep but for one: so a mutant costs no build of its own.
 type woven struct {
 	dir, binary string
-	broken      map[*mutant]string // why it does not build
+	unbuilt     map[*mutant]string // why it does not build
 	alone       map[*mutant]bool   // those that cannot be woven: they change more than the body of a function
 }
 
@@ -29,12 +29,12 @@ type woven struct {
 // it if the environment names the mutant. An embedded file is changed when it is read.
 func weave(pkg string, all []*mutant) (*woven, error) {
 	dir, err := os.MkdirTemp("", "mutants")
-	w := &woven{dir: dir, binary: filepath.Join(dir, "test"), broken: map[*mutant]string{}, alone: map[*mutant]bool{}}
+	w := &woven{dir: dir, binary: filepath.Join(dir, "test"), unbuilt: map[*mutant]string{}, alone: map[*mutant]bool{}}
 	for err == nil {
 		f := &files{texts: map[string]string{}, names: map[string]string{}, at: map[*mutant]lines{},
 			changed: map[string][]version{}}
 		for _, m := range all {
-			if w.broken[m] == "" && !w.alone[m] {
+			if w.unbuilt[m] == "" && !w.alone[m] {
 				w.alone[m] = !f.add(m)
 			}
 		}
@@ -59,7 +59,7 @@ func (w *woven) blame(all []*mutant, f *files, out string) (found bool) {
 		line, _ := strconv.Atoi(c[2])
 		for _, m := range all {
 			if at, ok := f.at[m]; ok && at.file == f.names[filepath.Base(c[1])] && at.from <= line && line <= at.to {
-				w.broken[m], found = c[3], true
+				w.unbuilt[m], found = c[3], true
 			}
 		}
 	}

@@ -31,7 +31,7 @@ type View struct {
 // Rehearsal keeps the steps of an operation from one attempt of a unit test to the next, as a store does.
 type Rehearsal struct {
 	sync.Mutex
-	Kept any // []store.StepRecord
+	Recorded any // []store.StepRecord
 }
 
 // Command is store.CommandHash.

@@ -58,9 +58,9 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 
 func TestIsUnavailable(t *testing.T) {
 	// PostgreSQL: nobody listens; the server ends the connection; a wrong statement.
-	nowhere, err := Parse("postgres://user@127.0.0.1:1/db")
+	unreachable, err := Parse("postgres://user@127.0.0.1:1/db")
 	require.NoError(t, err)
-	_, err = nowhere.Open(t.Context(), 1)
+	_, err = unreachable.Open(t.Context(), 1)
 	require.True(t, IsUnavailable(err), err)
 
 	address, err := Parse(pgtest.URL(t))

@@ -130,7 +130,7 @@ func TestSecondLine(t *testing.T) {
 
 func TestOrders(t *testing.T) {
 	onBoth(t, func(t *testing.T, h *harness) {
-		place := func(p core.Principal, key string, in OrderInput) (order *Order, err error) {
+		at := func(p core.Principal, key string, in OrderInput) (order *Order, err error) {
 			err = h.attempt(rollback, p, key, func(ctx context.Context) error {
 				order, err = h.PlaceOrder(ctx, p, in)
 				return err
@@ -151,7 +151,7 @@ func TestOrders(t *testing.T) {
 		}
 		two := OrderInput{CustomerID: "bert", Items: []Item{{"b", 2, "1.00"}, {"a", 1, "2"}, {"b", 3, "1.00"}}}
 
-		order, err := place(anna, "k1", two)
+		order, err := at(anna, "k1", two)
 		require.NoError(t, err)
 		require.Equal(t, int64(999_995), pieces("b"))
 		require.Equal(t, int64(999_999), pieces("a"))
@@ -161,7 +161,7 @@ func TestOrders(t *testing.T) {
 		_, err = h.Order(t.Context(), bert, order.ID) // ordered by anna, whatever it says
 		require.ErrorIs(t, err, ErrNotFound)
 
-		forBert, err := place(seller, "k1", two)
+		forBert, err := at(seller, "k1", two)
 		require.NoError(t, err)
 		_, err = h.Order(t.Context(), bert, forBert.ID)
 		require.NoError(t, err)
@@ -177,10 +177,10 @@ func TestOrders(t *testing.T) {
 		require.Equal(t, int64(999_995), pieces("b"))
 
 		tooMany := OrderInput{CustomerID: "anna", Items: []Item{{"a", 1, "1"}, {"c", 1_000_001, "1"}}}
-		_, err = place(anna, "k2", tooMany)
+		_, err = at(anna, "k2", tooMany)
 		require.ErrorIs(t, err, ErrOutOfStock)
 		require.Equal(t, int64(999_999), pieces("a")) // undone
-		_, err = place(anna, "k3", OrderInput{CustomerID: "anna", Items: []Item{{"sold-out", 1, "1"}}})
+		_, err = at(anna, "k3", OrderInput{CustomerID: "anna", Items: []Item{{"sold-out", 1, "1"}}})
 		require.ErrorIs(t, err, ErrOutOfStock)
 
 		for _, in := range []OrderInput{

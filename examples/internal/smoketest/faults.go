@@ -25,11 +25,11 @@ const lease = time.Second
 // pair is two instances on one database: one whose statements pass gates, and another. They make one refund after the
 // other.
 type pair struct {
-	gates  *crashtest.Gates
-	app    *app
-	other  *app
-	made   int // refunds
-	broken bool
+	gates   *crashtest.Gates
+	app     *app
+	other   *app
+	made    int // refunds
+	failing bool
 }
 
 // newPair starts the instances.
@@ -90,7 +90,7 @@ func pausedEverywhere(t *testing.T, program, isolation string, test func(s *scen
 	_, command := pairs[0].newRefund(t)
 	answer := pairs[0].app.Do(t, command)
 	require.Equal(t, http.StatusCreated, answer.Status, answer.Body)
-	statements := pairs[0].gates.Seen()
+	statements := pairs[0].gates.Events()
 	require.NotEmpty(t, statements)
 
 	points := make(chan crashtest.Point)
@@ -98,8 +98,8 @@ func pausedEverywhere(t *testing.T, program, isolation string, test func(s *scen
 	for _, p := range pairs {
 		workers.Go(func() {
 			for at := range points {
-				p.broken = !t.Run(at.String(), func(t *testing.T) {
-					require.False(t, p.broken, "the instances were left in an unknown state by the point before")
+				p.failing = !t.Run(at.String(), func(t *testing.T) {
+					require.False(t, p.failing, "the instances were left in an unknown state by the point before")
 					s := &scene{pair: p, t: t, statements: statements, at: at}
 					s.reach()
 					test(s)
@@ -132,14 +132,14 @@ func (s *scene) reach() {
 		case early := <-answers:
 			require.Fail(s.t, "answered before the fault", "%+v", early)
 		}
-		if slices.Equal(s.statements[:s.at.Event+1], s.gates.Seen()) {
+		if slices.Equal(s.statements[:s.at.Event+1], s.gates.Events()) {
 			return
 		}
 		s.fault.Release(true)
 		<-s.answers // the sweep may have got in its way: 503
 		require.Equal(s.t, http.StatusCreated, s.app.persist(s.command).Status)
 	}
-	require.Equal(s.t, s.statements[:s.at.Event+1], s.gates.Seen(), "the statements are those of a run without a fault")
+	require.Equal(s.t, s.statements[:s.at.Event+1], s.gates.Events(), "the statements are those of a run without a fault")
 }
 
 // check asserts that 4.00 of the payment are refunded, everywhere and once.

@@ -40,8 +40,8 @@ func Render(d *Dialect, schema string) (map[Statement]string, error) {
 type renderer map[string]map[string]string
 
 var (
-	head  = regexp.MustCompile(`(?m)^-- (name|macro): (\w+)\n`)
-	place = regexp.MustCompile(`::|:([a-z_]+|"schema")`) // of a macro; a cast is none
+	head     = regexp.MustCompile(`(?m)^-- (name|macro): (\w+)\n`)
+	macroUse = regexp.MustCompile(`::|:([a-z_]+|"schema")`) // of a macro; a cast is none
 )
 
 // read adds the statements and macros of files. They replace those of the same name.
@@ -91,7 +91,7 @@ func (r renderer) expand(text string, depth int) (string, error) {
 	}
 	var out strings.Builder
 	for {
-		at := place.FindStringSubmatchIndex(text)
+		at := macroUse.FindStringSubmatchIndex(text)
 		if at == nil || at[2] < 0 { // none, or a cast
 			end := len(text)
 			if at != nil {

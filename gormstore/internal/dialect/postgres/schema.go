@@ -52,11 +52,11 @@ func searchPath(ctx context.Context, q dialect.Querier) (schemas, error) {
 	var found schemas
 	for rows.Next() {
 		var p onPath
-		var place sql.NullInt64
-		if err := rows.Scan(&p.schema, &p.tables, &place); err != nil {
+		var entry sql.NullInt64
+		if err := rows.Scan(&p.schema, &p.tables, &entry); err != nil {
 			return nil, err
 		}
-		p.listed = place.Valid
+		p.listed = entry.Valid
 		if !slices.ContainsFunc(found, func(known onPath) bool { return known.schema == p.schema }) {
 			found = append(found, p)
 		}
@@ -83,13 +83,13 @@ ORDER BY 3 NULLS LAST, 1`
 // those of home may be new and empty, for instance after the app's tables were moved, and every key would be free there.
 func (all schemas) home() (schema string, err error) {
 	var listed, elsewhere []string
-	for _, place := range all {
+	for _, entry := range all {
 		switch {
-		case !place.tables:
-		case place.listed:
-			listed = append(listed, place.schema)
+		case !entry.tables:
+		case entry.listed:
+			listed = append(listed, entry.schema)
 		default:
-			elsewhere = append(elsewhere, place.schema+" (not on the search path)")
+			elsewhere = append(elsewhere, entry.schema+" (not on the search path)")
 		}
 	}
 	switch places := slices.Concat(listed, elsewhere); {
