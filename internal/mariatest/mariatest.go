@@ -123,11 +123,8 @@ func startOwn(options ...string) (string, error) {
 		return "", err
 	}
 	data := filepath.Join(directory, "data")
-	install := exec.Command("mariadb-install-db", "--no-defaults", "--datadir="+data,
-		"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
-	install.SysProcAttr = &syscall.SysProcAttr{Credential: owner}
-	if output, err := install.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("mariatest: %w: %s", err, output)
+	if err := install(data, owner); err != nil {
+		return "", err
 	}
 	port, err := freePort()
 	if err != nil {
@@ -146,19 +143,8 @@ func startOwn(options ...string) (string, error) {
 		"--log-error=" + log, "--init-file=" + begin, "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=32M",
 		"--max-connections=300", "--idle-transaction-timeout=120", "--performance-schema=OFF"}
 	command := exec.Command(daemon, append(given, options...)...)
-	// The kernel ends the server with the test binary. A server that changed its user itself would lose that.
-	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: owner}
-	started, ended := make(chan error, 1), make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // the kernel ends the server with the thread that has started it
-		if err := command.Start(); err != nil {
-			started <- err
-			return
-		}
-		started <- nil
-		ended <- command.Wait()
-	}()
-	if err := <-started; err != nil {
+	ended, err := launch(command, owner)
+	if err != nil {
 		return "", err
 	}
 	for deadline := time.Now().Add(readyWithin); ; time.Sleep(20 * time.Millisecond) {
@@ -168,8 +154,8 @@ func startOwn(options ...string) (string, error) {
 			return fmt.Sprintf("idem:idem@tcp(127.0.0.1:%d)/", port), nil
 		}
 		select {
-		case err := <-ended:
-			return "", fmt.Errorf("mariatest: the server has ended: %w: %s", err, text)
+		case <-ended:
+			return "", fmt.Errorf("mariatest: the server has ended: %s", text)
 		default:
 		}
 		if time.Now().After(deadline) {
@@ -177,6 +163,34 @@ func startOwn(options ...string) (string, error) {
 				command.Process.Kill())
 		}
 	}
+}
+
+// install makes a data directory.
+func install(data string, owner *syscall.Credential) error {
+	command := exec.Command("mariadb-install-db", "--no-defaults", "--datadir="+data,
+		"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: owner}
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("mariatest: %w: %s", err, output)
+	}
+	return nil
+}
+
+// launch starts a server; ended is closed when it has ended. The kernel ends it with the test binary: a server that changed
+// its user itself would lose that.
+func launch(command *exec.Cmd, owner *syscall.Credential) (ended <-chan struct{}, err error) {
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: owner}
+	started, over := make(chan error, 1), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // the kernel ends the server with the thread that has started it
+		err := command.Start()
+		started <- err
+		if err == nil {
+			_ = command.Wait()
+			close(over)
+		}
+	}()
+	return over, <-started
 }
 
 // memory is a directory whose files are not on a disk, if there is one: the server syncs each COMMIT, as the library asks of
