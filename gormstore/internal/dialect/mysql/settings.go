@@ -46,12 +46,23 @@ var rules = []rule{
 		"attempt's deadline"},
 	{"innodb_lock_wait_timeout", between(1, 60), "a statement would wait beyond the attempt's deadline: add " +
 		"innodb_lock_wait_timeout=50 to the connection's address"},
-	{"wsrep_on", is("OFF"), "Galera was not tried with this release"},
+	{"wsrep_on", inCluster(is("ON")), "what is written would stay on this node: take it out of the connection's address"},
+	{"wsrep_sync_wait", inCluster(isOdd), "a node that is behind would not show a record, and run its command again: add " +
+		"wsrep_sync_wait=1 to the connection's address"},
+	{"wsrep_dirty_reads", inCluster(is("OFF")), "a node that is cut off would answer: take it out of the connection's address"},
+	{"wsrep_osu_method", inCluster(is("TOI")), "a migration would stay on this node: SET GLOBAL wsrep_osu_method = TOI"},
+	{"wsrep_trx_fragment_size", inCluster(is("0")), "parts of a transaction would leave before its COMMIT: add " +
+		"wsrep_trx_fragment_size=0 to the connection's address"},
+	{"wsrep_certify_nonpk", inCluster(is("ON")), "two nodes could change one row: SET GLOBAL wsrep_certify_nonPK = ON"},
+	{"wsrep_max_ws_size", inCluster(between(4<<20, 1<<31)), "an answer of 1 MiB would not fit: SET GLOBAL wsrep_max_ws_size = " +
+		"2147483647"},
+	{providerOptions, inCluster(needsMajority), "each half of a cluster that is cut in two would take commands: take " +
+		"pc.ignore_quorum and pc.ignore_sb out of wsrep_provider_options"},
 }
 
 // readSettings reads those that rules name, and what they depend on.
 func readSettings(ctx context.Context, q dialect.Querier) (map[string]string, error) {
-	names := []string{"'log_bin'", "'read_only'", "'wait_timeout'", "'version'", "'version_comment'"}
+	names := []string{"'log_bin'", "'read_only'", "'wait_timeout'", "'version'", "'version_comment'", "'wsrep_provider'"}
 	for _, r := range rules {
 		names = append(names, "'"+r.setting+"'")
 	}
@@ -66,10 +77,18 @@ func readSettings(ctx context.Context, q dialect.Querier) (map[string]string, er
 		if err := rows.Scan(&name, &value); err != nil {
 			return nil, err
 		}
-		set[name] = value
+		set[strings.ToLower(name)] = value
 	}
-	return set, rows.Err()
+	if _, known := set[providerOptions]; !known || rows.Err() != nil {
+		return set, rows.Err()
+	}
+	var whole string // what the server shows of all settings is cut
+	err = q.QueryRowContext(ctx, "SELECT @@"+providerOptions).Scan(&whole)
+	set[providerOptions] = whole
+	return set, err
 }
+
+const providerOptions = "wsrep_provider_options"
 
 // judge returns what is wrong.
 func judge(set map[string]string) (errs []error) {
@@ -112,6 +131,26 @@ func between(least, most int) func(string, map[string]string) bool {
 // unlessLogged: it is of no weight where no binary log is written.
 func unlessLogged(right func(string, map[string]string) bool) func(string, map[string]string) bool {
 	return func(value string, set map[string]string) bool { return set["log_bin"] == "OFF" || right(value, set) }
+}
+
+// inCluster: it is of no weight where the server is no node of a Galera cluster.
+func inCluster(right func(string, map[string]string) bool) func(string, map[string]string) bool {
+	return func(value string, set map[string]string) bool {
+		alone := is("", "none")(set["wsrep_provider"], nil)
+		return alone || right(value, set)
+	}
+}
+
+// isOdd: its lowest bit is set.
+func isOdd(value string, _ map[string]string) bool {
+	n, err := strconv.Atoi(value)
+	return err == nil && n&1 == 1
+}
+
+var withoutMajority = regexp.MustCompile(`pc\.ignore_(?:quorum|sb) *= *(?i:true|yes|on|1)`)
+
+func needsMajority(value string, _ map[string]string) bool {
+	return !withoutMajority.MatchString(value)
 }
 
 var version = regexp.MustCompile(`^(?:5\.5\.5-)?(\d+)\.(\d+)\..*MariaDB`)

@@ -17,6 +17,7 @@ func TestJudge(t *testing.T) {
 		"tx_read_only": "OFF", "read_only": "OFF", "autocommit": "ON", "completion_type": "NO_CHAIN",
 		"sql_mode": "STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION", "character_set_client": "utf8mb4", "max_allowed_packet": "16777216",
 		"idle_transaction_timeout": "120", "wait_timeout": "28800", "innodb_lock_wait_timeout": "50", "wsrep_on": "OFF",
+		"wsrep_provider": "none", "wsrep_sync_wait": "0", "wsrep_provider_options": "",
 	}
 	require.Empty(t, judge(good))
 	for _, one := range []struct{ name, value, mends string }{
@@ -30,7 +31,6 @@ func TestJudge(t *testing.T) {
 		{"completion_type", "CHAIN", "completion_type=NO_CHAIN"}, {"sql_mode", "", "sql_mode='TRADITIONAL'"},
 		{"character_set_client", "gbk", "charset=utf8mb4"}, {"max_allowed_packet", "1048576", "SET GLOBAL max_allowed_packet"},
 		{"idle_transaction_timeout", "0", "idle_transaction_timeout=120"}, {"innodb_lock_wait_timeout", "120", "innodb_lock_wait_timeout=50"},
-		{"wsrep_on", "ON", "Galera"},
 	} {
 		set := maps.Clone(good)
 		set[one.name] = one.value
@@ -46,4 +46,30 @@ func TestJudge(t *testing.T) {
 	set["version"] = "5.5.5-11.4.2-MariaDB"
 	set["idle_transaction_timeout"], set["wait_timeout"] = "0", "60"
 	require.Empty(t, judge(set))
+}
+
+// So is a node of a cluster.
+//
+// CONTRACT F-2, F-5, M-3
+func TestJudgeNode(t *testing.T) {
+	node := map[string]string{
+		"read_only": "OFF", "wsrep_provider": "/usr/lib/galera/libgalera_smm.so", "wsrep_on": "ON", "wsrep_sync_wait": "7",
+		"wsrep_dirty_reads": "OFF", "wsrep_osu_method": "TOI", "wsrep_trx_fragment_size": "0", "wsrep_certify_nonpk": "ON",
+		"wsrep_max_ws_size": "2147483647", "wsrep_provider_options": "gcs.x = 1; pc.ignore_quorum = false; pc.ignore_sb = false;",
+	}
+	require.Empty(t, judge(node))
+	for _, one := range []struct{ name, value, mends string }{
+		{"wsrep_on", "OFF", "out of the connection's address"}, {"wsrep_sync_wait", "0", "wsrep_sync_wait=1"},
+		{"wsrep_sync_wait", "6", "wsrep_sync_wait=1"}, {"wsrep_dirty_reads", "ON", "out of the connection's address"},
+		{"wsrep_osu_method", "RSU", "SET GLOBAL wsrep_osu_method"}, {"wsrep_trx_fragment_size", "1024", "wsrep_trx_fragment_size=0"},
+		{"wsrep_certify_nonpk", "OFF", "SET GLOBAL wsrep_certify_nonPK"}, {"wsrep_max_ws_size", "65536", "SET GLOBAL wsrep_max_ws_size"},
+		{"wsrep_provider_options", "pc.checksum = false; pc.ignore_quorum = true; pc.ignore_sb = false", "out of wsrep_provider_options"},
+		{"wsrep_provider_options", "pc.ignore_sb=YES", "out of wsrep_provider_options"},
+	} {
+		set := maps.Clone(node)
+		set[one.name] = one.value
+		errs := judge(set)
+		require.Len(t, errs, 1, one.name)
+		require.ErrorContains(t, errs[0], one.mends)
+	}
 }
