@@ -59,7 +59,7 @@ func (t *Tx) commit(ctx context.Context, last FinalCalls) error {
 	case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrClock), errors.Is(err, store.ErrUnconfirmed):
 		return err
 	default:
-		return t.readBack(ctx, err)
+		return t.readBack(ctx, err, atCommit)
 	}
 }
 
@@ -167,9 +167,9 @@ func NotCommitted(err error) error {
 
 // readBack finds out whether a COMMIT that ended with err took effect. If the server refused it, nothing is
 // committed. After any other error readBack looks for the entry on the primary. A missing entry is proof only if the old
-// backend is gone, which is certain when its lock could be taken.
-func (t *Tx) readBack(ctx context.Context, err error) error {
-	if isRefusal(err) {
+// backend is gone, which is certain when its lock could be taken. What a COMMIT waited for in vain is told of no refusal.
+func (t *Tx) readBack(ctx context.Context, err error, atCommit bool) error {
+	if isRefusal(err) && !(atCommit && SQLState(err) == LockNotAvailable) {
 		return NotCommitted(err)
 	}
 	var committed, certain bool

@@ -80,10 +80,11 @@ func isRetryable(err error) bool {
 func tookTooLong(state string) bool { return state == "25P03" || state == "25P04" }
 
 // isRefusal reports that the server refused a COMMIT: a constraint, a conflict. Errors of the connection, the server or a
-// pooler in between say nothing about the transaction: classes 08, 53, 57, 58 and XX, and that it took too long.
+// pooler in between say nothing about the transaction: classes 08, 53, 57, 58 and XX, that it took too long, and HY, which
+// MySQL gives to all that has no class: a node of a cluster that loses the others may say 1180 of what they have committed.
 func isRefusal(err error) bool {
 	state := SQLState(err)
-	silent := []string{"08", "53", "57", "58", "XX"}
+	silent := []string{"08", "53", "57", "58", "XX", "HY"}
 	return state != "" && !tookTooLong(state) && !slices.Contains(silent, state[:min(2, len(state))])
 }
 

@@ -53,7 +53,7 @@ func TestJudge(t *testing.T) {
 // CONTRACT F-2, F-5, M-3
 func TestJudgeNode(t *testing.T) {
 	node := map[string]string{
-		"read_only": "OFF", "wsrep_provider": "/usr/lib/galera/libgalera_smm.so", "wsrep_on": "ON", "wsrep_sync_wait": "7",
+		"version": "10.11.19-MariaDB-deb12", "read_only": "OFF", "wsrep_provider": "/usr/lib/galera/libgalera_smm.so", "wsrep_on": "ON", "wsrep_sync_wait": "7",
 		"wsrep_dirty_reads": "OFF", "wsrep_osu_method": "TOI", "wsrep_trx_fragment_size": "0", "wsrep_certify_nonpk": "ON",
 		"wsrep_max_ws_size": "2147483647", "wsrep_provider_options": "gcs.x = 1; pc.ignore_quorum = false; pc.ignore_sb = false;",
 	}

@@ -2,20 +2,13 @@
 package suite
 
 import (
-	"context"
-	"fmt"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/driver/mysql"
-	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
 
-	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/storetest"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/gormstore/internal/dialect/mysql/suite/subject"
 	"github.com/auth19/idem/internal/mariatest"
 )
 
@@ -27,72 +20,13 @@ func TestStore(t *testing.T) {
 	db, twin := open(t, address), open(t, address)
 	require.NoError(t, gormstore.Migrate(t.Context(), db))
 	require.NoError(t, db.Exec("CREATE TABLE effects (name varchar(255) NOT NULL) ENGINE=InnoDB").Error)
-	newSubject := func(t *testing.T) storetest.Subject { return subject(t, db, twin) }
+	newSubject := func(t *testing.T) storetest.Subject { return subject.New(t, db, twin) }
 	features := storetest.Features{Attempts: true, Rows: true, Shared: true, Watch: true, Settings: true, Proposed: true}
 	storetest.Run(t, newSubject, features)
 	t.Run("stress", func(t *testing.T) { storetest.Stress(t, newSubject, features) })
 }
 
-func open(t *testing.T, address string) *gorm.DB {
-	t.Helper()
-	db, err := gorm.Open(mysql.Open(address), &gorm.Config{Logger: logger.Discard})
-	require.NoError(t, err)
-	pool, err := db.DB()
-	require.NoError(t, err)
-	pool.SetMaxOpenConns(16)
-	pool.SetMaxIdleConns(16)
-	t.Cleanup(func() { require.NoError(t, pool.Close()) })
-	return db
-}
-
-// subject is a store whose tables are empty.
-func subject(t *testing.T, db, twin *gorm.DB) storetest.Subject {
-	t.Helper()
-	var tables []string
-	require.NoError(t, db.Raw(`SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()
-		AND table_type = 'BASE TABLE' AND table_name NOT IN ('idempotency_migration', 'idempotency_lock', 'idempotency_never')`).
-		Scan(&tables).Error)
-	for _, table := range tables {
-		require.NoError(t, db.Exec("DELETE FROM "+table).Error)
-	}
-	return storetest.Subject{
-		Store: newStore(t, db),
-		Twin:  func(t *testing.T) store.Operations { return newStore(t, twin) },
-		Advance: func(t *testing.T, d time.Duration) {
-			t.Helper()
-			for _, table := range tables {
-				var columns []string
-				require.NoError(t, db.Raw(`SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE()
-					AND table_name = ? AND (column_name LIKE '%\_at' OR column_name LIKE '%\_until')`, table).Scan(&columns).Error)
-				for n, column := range columns {
-					columns[n] = fmt.Sprintf("%s = %[1]s - %d", column, d.Microseconds())
-				}
-				if len(columns) > 0 {
-					require.NoError(t, db.Exec("UPDATE "+table+" SET "+strings.Join(columns, ", ")).Error)
-				}
-			}
-		},
-		Effect: func(ctx context.Context) error {
-			return gormstore.Tx(ctx).Exec("INSERT INTO effects (name) VALUES ('row')").Error
-		},
-		Effects: func(t *testing.T) int {
-			t.Helper()
-			var n int64
-			require.NoError(t, db.Table("effects").Count(&n).Error)
-			return int(n)
-		},
-	}
-}
-
-func newStore(t *testing.T, db *gorm.DB) *gormstore.Store {
-	t.Helper()
-	var options []gormstore.Option
-	if mariatest.Given() {
-		options = append(options, gormstore.Untried())
-	}
-	st, err := gormstore.New(db, options...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, st.Close()) })
-	require.NoError(t, st.Validate(t.Context()))
-	return st
-}
+var (
+	open     = subject.Open
+	newStore = subject.Store
+)

@@ -11,20 +11,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/driver/mysql"
 	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
 
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/httpidem"
 	"github.com/auth19/idem/gormstore"
-	maria "github.com/auth19/idem/gormstore/internal/dialect/mysql"
-	"github.com/auth19/idem/gormstore/internal/txn"
+	"github.com/auth19/idem/gormstore/internal/dialect/mysql/suite/subject"
 	"github.com/auth19/idem/internal/mariatest"
 )
-
-func init() { txn.Dialects = append(txn.Dialects, maria.Dialect) }
 
 // settings are those of an app's address: see docs/beyond-one-machine.md.
 const settings = "?wsrep_sync_wait=1&timeout=5s&readTimeout=20s&writeTimeout=20s"
@@ -60,14 +55,7 @@ func newWorld(t *testing.T, settings string) *world {
 
 func open(t *testing.T, node *mariatest.Node, settings string) *gorm.DB {
 	t.Helper()
-	db, err := gorm.Open(mysql.Open(node.Address()+"app"+settings), &gorm.Config{Logger: logger.Discard})
-	require.NoError(t, err)
-	pool, err := db.DB()
-	require.NoError(t, err)
-	pool.SetMaxOpenConns(16)
-	pool.SetMaxIdleConns(16)
-	t.Cleanup(func() { require.NoError(t, pool.Close()) })
-	return db
+	return subject.Open(t, node.Address()+"app"+settings)
 }
 
 // app is an instance over a node.
