@@ -42,6 +42,7 @@ type fixture struct {
 	attempts  []store.Attempts
 	rows      bool // they run the rows of handlers
 	unlocked  bool // see Features
+	nodes     bool // the same
 	watchers  []store.CommandLog
 	proposals []store.Proposals
 	sights    int

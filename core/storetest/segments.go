@@ -404,18 +404,34 @@ func segmentTakenOver(t *testing.T, s *fixture) {
 	}
 }
 
-// While a segment is open nobody takes the operation over, although its lease has run out.
+// While a segment is open nobody takes the operation over, although its lease has run out; or, on another node, who does
+// undoes it.
 //
-// CONTRACT X-15
+// CONTRACT M-6, X-15
 func segmentHeld(t *testing.T, s *fixture) {
 	c, won := s.resumed(t)
 	s.Advance(t, 2*lease)
 	s.write(t, won)
-	for _, store := range s.attempts {
+	seen := s.attempts
+	if s.nodes {
+		seen = seen[:1]
+	}
+	for _, store := range seen {
 		ctx, cancel := context.WithTimeout(s.ctx, time.Second) // a store with one writer may let it wait
 		_, got, err := store.Begin(ctx, repeat(c))
 		cancel()
 		require.False(t, got.Won, "the key is held: %v", err)
+	}
+	if s.nodes {
+		taken, got, err := s.attempts[1].Begin(s.ctx, repeat(c))
+		require.NoError(t, err)
+		require.True(t, got.Won)
+		_, err = won.segments.Seal(s.ctx, store.Seal{Steps: []store.StepRecord{rows("book")}})
+		require.Error(t, err)
+		s.requireEffects(t, 0)
+		require.Equal(t, got.Record.Ticket, s.find(t, c.ID).Ticket)
+		require.NoError(t, taken.Rollback())
+		return
 	}
 	s.seal(t, won, store.Seal{Steps: []store.StepRecord{rows("book")}})
 	now := s.find(t, c.ID)

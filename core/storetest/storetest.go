@@ -54,6 +54,8 @@ type Features struct {
 	// Unlocked: no lock is shared by all who may run an attempt that has not committed. Others do not see it, two run beside
 	// each other, and one of them commits (M-6).
 	Unlocked bool
+	// Nodes: Unlocked, but each instance is on a node of its own, and attempts on one node share a lock.
+	Nodes bool
 }
 
 // Run runs the tests of the contract that apply to a store with features f, each as a subtest of t. newStore is called
@@ -106,7 +108,7 @@ func newFixture(t *testing.T, newStore func(t *testing.T) Subject, f Features) *
 		require.NotNil(t, s.Effects, "Subject.Effects is missing: Features.Rows needs it")
 	}
 	s.attempts = abilities[store.Attempts](t, s, "Attempts", f.Attempts)
-	s.rows, s.unlocked = f.Rows, f.Unlocked
+	s.rows, s.unlocked, s.nodes = f.Rows, f.Unlocked || f.Nodes, f.Nodes
 	for _, able := range s.attempts {
 		require.Equal(t, f.Rows, able.Rows(), "Features.Rows says what Rows of %T is", able)
 	}

@@ -182,7 +182,11 @@ func txBusyAtOnce(t *testing.T, s *fixture) {
 //
 // CONTRACT M-6
 func txBesideEachOther(t *testing.T, s *fixture) {
-	if !s.unlocked {
+	switch {
+	case s.nodes:
+		s.besideOnAnotherNode(t)
+		return
+	case !s.unlocked:
 		return
 	}
 	freed := s.command(store.Park)
@@ -201,6 +205,32 @@ func txBesideEachOther(t *testing.T, s *fixture) {
 		require.ErrorIs(t, conclude(s.ctx, beside[0], kept(answerOf("again")), false), store.ErrStale)
 		require.ErrorIs(t, conclude(s.ctx, beside[1], kept(answerOf("declined")), true), store.ErrStale)
 		require.ErrorIs(t, beside[2].Rollback(), store.ErrStale)
+		require.Equal(t, i+1, s.Effects(t))
+		requireAnswer(t, answerOf("paid"), s.lose(t, repeat(c)).Answer)
+	}
+}
+
+// besideOnAnotherNode is txBesideEachOther where one attempt can run on each node.
+func (s *fixture) besideOnAnotherNode(t *testing.T) {
+	t.Helper()
+	for i, end := range []func(store.Attempt) error{
+		func(a store.Attempt) error { return conclude(s.ctx, a, kept(answerOf("again")), false) },
+		func(a store.Attempt) error { return conclude(s.ctx, a, kept(answerOf("declined")), true) },
+		store.Attempt.Rollback,
+	} {
+		c := s.command(store.Rollback)
+		first, _ := s.begin(t, c)
+		s.act(t, first)
+		beside, _ := s.tryBegin(t, s.attempts[1], repeat(c))
+		require.NotNil(t, beside)
+		s.act(t, beside)
+		for _, node := range s.attempts {
+			other, got := s.tryBegin(t, node, repeat(c))
+			require.Nil(t, other)
+			require.Equal(t, store.Claimed{Busy: true}, got)
+		}
+		require.NoError(t, conclude(s.ctx, first, kept(answerOf("paid")), false))
+		require.ErrorIs(t, end(beside), store.ErrStale)
 		require.Equal(t, i+1, s.Effects(t))
 		requireAnswer(t, answerOf("paid"), s.lose(t, repeat(c)).Answer)
 	}
@@ -417,10 +447,10 @@ func txSettlement(t *testing.T, s *fixture) {
 func txInFlight(t *testing.T, s *fixture) {
 	requireInFlight := func(id store.ID, want bool) {
 		t.Helper()
-		for _, store := range s.attempts {
+		for i, store := range s.attempts {
 			got, err := store.InFlight(s.ctx, id)
 			require.NoError(t, err)
-			require.Equal(t, want && !s.unlocked, got)
+			require.Equal(t, want && (!s.unlocked || s.nodes && i == 0), got)
 		}
 	}
 	fresh, freed := s.command(store.Rollback), s.command(store.Park)

@@ -280,7 +280,7 @@ type ticketed struct {
 }
 
 // renew sends what is due. Behind an error of one each goes alone, once. If the connection broke, they go over the next one,
-// once.
+// once; one that met a conflict goes again, once.
 func (k *keeper) renew(due []ticketed) {
 	err := k.send(due...)
 	for _, r := range due {
@@ -288,7 +288,7 @@ func (k *keeper) renew(due []ticketed) {
 		if err != nil && len(due) > 1 && k.own != nil {
 			one = k.send(r)
 		}
-		if one == nil || k.own != nil || !k.later(r) {
+		if one == nil || k.own != nil && !IsConflict(one) || !k.later(r) {
 			r.ended <- one
 		}
 	}

@@ -1,7 +1,6 @@
 package galera
 
 import (
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,7 +8,6 @@ import (
 	"github.com/auth19/idem/core/storetest"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/gormstore/internal/dialect/mysql/suite/subject"
-	"github.com/auth19/idem/internal/mariatest"
 )
 
 // The store passes the suite of stores on a cluster: one instance is on one node, its twin on another.
@@ -18,7 +16,7 @@ import (
 func TestStore(t *testing.T) {
 	w := newWorld(t, settings)
 	features := storetest.Features{
-		Attempts: true, Rows: true, Shared: true, Watch: true, Settings: true, Proposed: true, Unlocked: true,
+		Attempts: true, Rows: true, Shared: true, Watch: true, Settings: true, Proposed: true, Nodes: true,
 	}
 	require.NoError(t, w.dbs[0].Exec("CREATE TABLE effects (name varchar(255) NOT NULL) ENGINE=InnoDB").Error)
 	newSubject := func(t *testing.T) storetest.Subject { return subject.New(t, w.dbs[0], w.dbs[1]) }
@@ -43,8 +41,5 @@ func TestValidate(t *testing.T) {
 		"wsrep_dirty_reads": "1", "wsrep_osu_method": "'RSU'", "wsrep_trx_fragment_size": "1024", "wsrep_on": "0",
 	} {
 		require.ErrorContains(t, validate("?wsrep_sync_wait=1&"+setting+"="+value), setting)
-	}
-	for number := range mariatest.Nodes {
-		t.Log(number, strconv.Quote("ok"))
 	}
 }
