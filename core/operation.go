@@ -145,6 +145,9 @@ func (m *Module) ServeOperation(r *http.Request, p Principal, id string) *Reply 
 	if running {
 		return jsonReply(operationView{ID: parsed, State: store.Running.String()})
 	}
+	if errors.Is(err, ErrNotFound) {
+		return m.refuse(r, m.notFound(ctx, "there is no such operation"))
+	}
 	if err != nil {
 		return m.refuse(r, m.problemOf(err))
 	}
@@ -312,14 +315,27 @@ func (m *Module) ServeOwnOperation(r *http.Request, p Principal) *Reply {
 	rec, running, err := m.findOwn(ctx, id, viewer)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return m.refuse(r, NewProblem(CodeNotFound, "there is no operation with this key; a request with it may still be on "+
-			"its way, so send the command again only with the same key"))
+		return m.refuse(r, m.notFound(ctx, "there is no operation with this key; a request with it may still be on its way, "+
+			"so send the command again only with the same key"))
 	case err != nil:
 		return m.refuse(r, m.problemOf(err))
 	case running:
 		return jsonReply(operationView{ID: id, State: store.Running.String()})
 	}
 	return m.showOperation(ctx, r, p, rec)
+}
+
+// notFound is the problem of a client's operation that is not there.
+func (m *Module) notFound(ctx context.Context, detail string) *Problem {
+	if nodes, ok := m.cfg.Store.(store.Nodes); ok {
+		switch apart, err := nodes.Apart(ctx); {
+		case err != nil:
+			return m.problemOf(err)
+		case apart:
+			detail += "; an attempt that runs on another node of the database is not seen before its first commit"
+		}
+	}
+	return NewProblem(CodeNotFound, detail)
 }
 
 // findOwn is findOr, as the viewer sees the record.

@@ -117,6 +117,15 @@ func (a *app) ownOperation(p core.Principal, key, target string) *httptest.Respo
 	return written(a.t, a.module.ServeOwnOperation(r, p))
 }
 
+// apart is a store.Nodes.
+type apart struct {
+	*memstore.Store
+	is  bool
+	err error
+}
+
+func (s *apart) Apart(context.Context) (bool, error) { return s.is, s.err }
+
 // CONTRACT M-8, M-7, O-2, O-3, K-5, S-1
 func TestOwnOperation(t *testing.T) {
 	t.Run("an attempt that is running is never 404, although nobody sees its record", func(t *testing.T) {
@@ -162,6 +171,18 @@ func TestOwnOperation(t *testing.T) {
 
 		a.faults.on("in flight", away)
 		requireProblem(t, a.ownOperation(alice, "k-2", "/"), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+	})
+	t.Run("an attempt of another node is not seen, and 404 says so", func(t *testing.T) {
+		st := &apart{Store: memstore.New(), is: true}
+		a := newApp(t, core.Config{Store: st}, created)
+		for _, w := range []*httptest.ResponseRecorder{a.ownOperation(alice, "k-1", "/"), a.operation(alice, idOf("k-1"))} {
+			requireProblem(t, w, http.StatusNotFound, core.CodeNotFound)
+			require.Contains(t, w.Body.String(), "another node")
+		}
+		st.err = away(t.Context())
+		requireProblem(t, a.ownOperation(alice, "k-1", "/"), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		st.err, st.is = nil, false
+		require.NotContains(t, a.ownOperation(alice, "k-1", "/").Body.String(), "another node")
 	})
 	t.Run("own operation is the callers own", func(t *testing.T) {
 		a := newOpsApp(t, core.Config{Routes: core.Routes{"POST " + pattern: {Recovery: core.Park, Roles: []string{"customer"}}}},

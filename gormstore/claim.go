@@ -333,6 +333,18 @@ func (s *Store) InFlight(ctx context.Context, id store.ID) (bool, error) {
 	return taken, err
 }
 
+// Apart implements [store.Nodes].
+func (s *Store) Apart(ctx context.Context) (apart bool, err error) {
+	if s.db.Dialect.Apart == nil {
+		return false, nil
+	}
+	err = s.db.OnPool(ctx, func(q txn.Querier) (err error) {
+		apart, err = s.db.Dialect.Apart(ctx, q)
+		return err
+	})
+	return apart, err
+}
+
 // isHeld reports whether another transaction holds the record's lock.
 func (s *Store) isHeld(ctx context.Context, q txn.Querier, id store.ID) (taken bool, err error) {
 	err = s.db.QueryRow(ctx, q, held, txn.LockHalves(id)...).Scan(&taken)

@@ -34,6 +34,13 @@ type Attempts interface {
 	InFlight(ctx context.Context, id ID) (bool, error)
 }
 
+// Nodes is a store whose servers may share no lock (M-6).
+type Nodes interface {
+	// Apart reports whether an attempt on another server is not seen before its first commit: InFlight does not tell it, and it
+	// may run beside one here. One of them commits.
+	Apart(ctx context.Context) (bool, error)
+}
+
 // Attempt is one execution of a handler: its segments, one after the other. At most one is open. The first one is open when
 // Begin returns, unless the operation was taken over. Each holds the key from its begin to its end, so that no other attempt
 // takes the operation over meanwhile, whatever the lease says: a claim is told the record, or Busy.

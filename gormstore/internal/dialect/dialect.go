@@ -71,6 +71,8 @@ type Dialect struct {
 	// WriteIn are the options of the transaction that each write of the library has for itself; nil: it has none.
 	WriteIn *sql.TxOptions
 
+	// Apart reports whether the server is one of several that take writes and share no lock; nil: it is not.
+	Apart func(ctx context.Context, q Querier) (bool, error)
 	// TakesWrites is a condition that fails where nothing may be written, whatever a question would find.
 	TakesWrites string
 	// TableColumns lists the columns of the tables $2 in the schema $1, both as they stand in statements, each as table.column.

@@ -3,6 +3,8 @@ package mysql
 import (
 	"cmp"
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -139,6 +141,16 @@ func inCluster(right func(string, map[string]string) bool) func(string, map[stri
 		alone := is("", "none")(set["wsrep_provider"], nil)
 		return alone || right(value, set)
 	}
+}
+
+// inGalera reports whether the server is a node of a Galera cluster.
+func inGalera(ctx context.Context, q dialect.Querier) (bool, error) {
+	var name, value string
+	err := q.QueryRowContext(ctx, "SHOW GLOBAL VARIABLES LIKE 'wsrep_on'").Scan(&name, &value)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return value == "ON", err
 }
 
 // isOdd: its lowest bit is set.

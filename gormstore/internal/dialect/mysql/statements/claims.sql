@@ -37,9 +37,10 @@ WHERE r.id = :unlocked($1) AND r.fence = $18 AND :now >= $12 AND (r.state = 5 OR
 	AND :slot_of($23);
 
 -- name: lockFirst
--- The lock is a row of a table of slots, until the end of the transaction. A slot that somebody has is skipped.
+-- The lock is a row of a table of slots, until the end of the transaction. A slot that somebody has is skipped. The last column
+-- says that another attempt may run beside: nodes of a cluster share no lock, and no hot statement asks whether this is one.
 SELECT :slot_of($4), :now,
-	0, 0, '', false;
+	0, 0, '', true;
 
 -- name: lookFirst
 SELECT :now, :server, :columns, r.headers, r.body

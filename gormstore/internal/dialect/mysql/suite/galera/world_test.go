@@ -33,6 +33,8 @@ type world struct {
 	calls   counter // at the provider, by derived key
 	keys    counter // the provider's derived keys, by command
 	outside bool    // rows are written outside of the attempt
+
+	pause func(node int) // is called in a handler; nil: nothing is
 }
 
 func newWorld(t *testing.T, settings string) *world {
@@ -80,6 +82,9 @@ func (w *world) app(t *testing.T, n int) http.Handler {
 		group.HandleFunc("POST /"+recovery+"/{command}", func(answer http.ResponseWriter, r *http.Request) {
 			command := recovery + "/" + r.PathValue("command")
 			run := fmt.Sprintf("%d at %d", w.runs.add(command), n)
+			if w.pause != nil {
+				w.pause(n)
+			}
 			if err := handle(r.Context(), command, run); err != nil {
 				http.Error(answer, err.Error(), http.StatusInternalServerError)
 				return
