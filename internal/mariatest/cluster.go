@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -133,7 +134,9 @@ func (c *Cluster) run(input, program string, args ...string) (string, error) {
 	defer cancel()
 	command := exec.CommandContext(ctx, "sh", append([]string{"-c", limited, program}, args...)...)
 	command.Stdin = strings.NewReader(input)
-	command.SysProcAttr = &syscall.SysProcAttr{Credential: c.owner}
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: c.owner}
+	runtime.LockOSThread() // as in launch
+	defer runtime.UnlockOSThread()
 	output, err := command.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("mariatest: %s %q: %w: %s", program, args, err, output)
