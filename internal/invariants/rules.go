@@ -68,9 +68,11 @@ var contract = []chapter{
 		{id: "M-3", says: "Completed: the recorded status, headers and bytes, marked as a replay."},
 		{id: "M-4", says: "Unknown: 409 outcome_unknown with the operation and safe_new_key false."},
 		{id: "M-5", says: "Past retention: 409 key_expired with the outcome class; the handler does not run."},
-		{id: "M-6", says: "One execution under any number of simultaneous repeats and instances."},
+		{id: "M-6", says: "One execution under any number of simultaneous repeats and instances; where nodes share no lock, " +
+			"two may run the handler, and one commits."},
 		{id: "M-7", says: "An operation can be asked for by its id, by its own principal and by operators."},
-		{id: "M-8", says: "A client asks for its own operation by its key in the header; nothing is run."},
+		{id: "M-8", says: "A client asks for its own operation by its key in the header; nothing is run. What another node runs is " +
+			"not seen before its first commit, and 404 says so."},
 	}},
 	{"R. Recording the answer", []rule{
 		{id: "R-1", says: "Recorded is what the client saw, rendered errors included."},
