@@ -104,6 +104,11 @@ func newCluster() (*Cluster, error) {
 // fill makes the data directories. The first node begins alone and ends: all have a copy of what it leaves, so that none needs
 // the files of another.
 func (c *Cluster) fill() error {
+	for _, n := range c.Nodes { // a server that starts empties it
+		if _, err := c.run("", "mkdir", n.file("tmp")); err != nil {
+			return err
+		}
+	}
 	first := c.Nodes[0]
 	if err := install(first.data(), c.owner); err != nil {
 		return err
@@ -253,7 +258,7 @@ func (n *Node) settings(log string, more ...string) []string {
 		peers[i] = other.ip + ":" + groupPort
 	}
 	return append([]string{
-		"--no-defaults", "--datadir=" + n.data(), "--log-error=" + n.file(log), "--socket=" + n.file("s"),
+		"--no-defaults", "--datadir=" + n.data(), "--tmpdir=" + n.file("tmp"), "--log-error=" + n.file(log), "--socket=" + n.file("s"),
 		"--pid-file=" + n.file("pid"), "--bind-address=" + n.ip, "--port=" + sqlPort, "--skip-name-resolve",
 		"--performance-schema=OFF", "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M", "--max-connections=200",
 		"--idle-transaction-timeout=120", "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2",

@@ -68,8 +68,7 @@ func New(t *testing.T, db, twin *gorm.DB) storetest.Subject {
 	}
 }
 
-// timesOf are the columns with times, by their tables. The question has no parameters: MariaDB 10.11.19 was seen to die of a
-// prepared statement that reads information_schema.
+// timesOf are the columns with times, by their tables.
 func timesOf(t *testing.T, db *gorm.DB) map[string][]string {
 	t.Helper()
 	var found []struct{ TableName, ColumnName string }
