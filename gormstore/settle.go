@@ -49,7 +49,11 @@ func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, 
 			return err
 		}
 		if refused {
-			return unsettled(settled, st.Fence, st.Window)
+			err = unsettled(settled, st.Fence, st.Window)
+			if errors.Is(err, store.ErrStale) && settled.Fence == st.Fence && st.Proposal == ([16]byte{}) {
+				err = heldError{err}
+			}
+			return err
 		}
 		_, err = s.db.Exec(ctx, q, appendSettlement, st.ID[:], st.Who, st.Why, before.Fence, int64(before.Stored),
 			settled.Fence, int64(settled.Stored), int64(settled.Answer.Status), st.Undone)
@@ -60,6 +64,16 @@ func (s *Store) Settle(ctx context.Context, st store.Settlement) (store.Record, 
 	}
 	return settled, nil
 }
+
+// heldError says that another transaction has the record, where nobody waits for that. It counts as a conflict, and is tried
+// again: the owner may be recording its answer.
+type heldError struct{ error }
+
+// Unwrap returns what it is if the record stays held.
+func (e heldError) Unwrap() error { return e.error }
+
+// SQLState is that of a conflict.
+func (heldError) SQLState() string { return "40001" }
 
 // errUnchanged: the statement that settles has changed nothing.
 var errUnchanged = errors.New("idem: gormstore: nothing was settled")
