@@ -29,7 +29,8 @@ var Dialect = &dialect.Dialect{
 	IsThere: isThere, IsDuplicate: isThere, IsNull: isNull,
 	TakesWrites: "@@read_only = 0", TableColumns: tableColumns, Columns: columns,
 	UniqueIndexes: uniqueIndexes, EarlyTriggers: earlyTriggers, Table: func(name, _ string) string { return name },
-	InSchema: quote, FindSchema: findSchema, BeforeMigrating: beforeMigrating, Inspect: inspect, NewProcess: newServer, Apart: inGalera,
+	InSchema: quote, FindSchema: findSchema, BeforeMigrating: beforeMigrating, Inspect: inspect,
+	NewProcess: newServer, Apart: inGalera,
 }
 
 // readCommitted: what a transaction reads behind a lock must be as new as the lock.

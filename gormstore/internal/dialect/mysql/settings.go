@@ -56,8 +56,8 @@ var rules = []rule{
 	{"wsrep_trx_fragment_size", inCluster(is("0")), "parts of a transaction would leave before its COMMIT: add " +
 		"wsrep_trx_fragment_size=0 to the connection's address"},
 	{"wsrep_certify_nonpk", inCluster(is("ON")), "two nodes could change one row: SET GLOBAL wsrep_certify_nonPK = ON"},
-	{"wsrep_max_ws_size", inCluster(between(4<<20, 1<<31)), "an answer of 1 MiB would not fit: SET GLOBAL wsrep_max_ws_size = " +
-		"2147483647"},
+	{"wsrep_max_ws_size", inCluster(between(4<<20, 1<<31)), "an answer of 1 MiB would not fit: SET GLOBAL " +
+		"wsrep_max_ws_size = 2147483647"},
 	{providerOptions, inCluster(needsMajority), "each half of a cluster that is cut in two would take commands: take " +
 		"pc.ignore_quorum and pc.ignore_sb out of wsrep_provider_options"},
 }
