@@ -71,8 +71,8 @@ var contract = []chapter{
 		{id: "M-6", says: "One execution under any number of simultaneous repeats and instances; where nodes share no lock, " +
 			"two may run the handler, and one commits."},
 		{id: "M-7", says: "An operation can be asked for by its id, by its own principal and by operators."},
-		{id: "M-8", says: "A client asks for its own operation by its key in the header; nothing is run. What another node runs is " +
-			"not seen before its first commit, and 404 says so."},
+		{id: "M-8", says: "A client asks for its own operation by its key in the header; nothing is run. " +
+			"What another node runs is not seen before its first commit, and 404 says so."},
 	}},
 	{"R. Recording the answer", []rule{
 		{id: "R-1", says: "Recorded is what the client saw, rendered errors included."},

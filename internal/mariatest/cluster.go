@@ -101,8 +101,8 @@ func newCluster() (*Cluster, error) {
 	return c, c.fill()
 }
 
-// fill makes the data directories. The first node begins alone and ends: all have a copy of what it leaves, so that none needs
-// the files of another.
+// fill makes the data directories. The first node begins alone and ends: all have a copy of what it leaves, so that none
+// needs the files of another.
 func (c *Cluster) fill() error {
 	for _, n := range c.Nodes { // a server that starts empties it
 		if _, err := c.run("", "mkdir", n.file("tmp")); err != nil {
@@ -258,12 +258,14 @@ func (n *Node) settings(log string, more ...string) []string {
 		peers[i] = other.ip + ":" + groupPort
 	}
 	return append([]string{
-		"--no-defaults", "--datadir=" + n.data(), "--tmpdir=" + n.file("tmp"), "--log-error=" + n.file(log), "--socket=" + n.file("s"),
+		"--no-defaults", "--datadir=" + n.data(), "--tmpdir=" + n.file("tmp"), "--log-error=" + n.file(log),
+		"--socket=" + n.file("s"),
 		"--pid-file=" + n.file("pid"), "--bind-address=" + n.ip, "--port=" + sqlPort, "--skip-name-resolve",
 		"--performance-schema=OFF", "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M", "--max-connections=200",
 		"--idle-transaction-timeout=120", "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2",
 		"--wsrep-on=ON", "--wsrep-provider=" + n.cluster.library, "--wsrep-slave-threads=2",
-		"--wsrep-cluster-name=" + filepath.Base(n.cluster.directory), "--wsrep-cluster-address=gcomm://" + strings.Join(peers, ","),
+		"--wsrep-cluster-name=" + filepath.Base(n.cluster.directory),
+		"--wsrep-cluster-address=gcomm://" + strings.Join(peers, ","),
 		"--wsrep-node-name=" + n.name, "--wsrep-node-address=" + n.ip,
 		"--wsrep-sst-method=rsync", "--wsrep-sst-receive-address=" + n.ip + ":" + statePort,
 		"--wsrep-provider-options=gmcast.listen_addr=tcp://" + n.ip + ":" + groupPort + ";ist.recv_addr=" + n.ip + ":" +
@@ -351,7 +353,8 @@ func (n *Node) query(statement string) (string, error) {
 
 // galera is the path of the library.
 func galera() (string, error) {
-	for _, path := range []string{"/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so", "/usr/lib64/galera/libgalera_smm.so"} {
+	for _, directory := range []string{"/usr/lib/galera", "/usr/lib64/galera-4", "/usr/lib64/galera", "/usr/lib/galera-4"} {
+		path := filepath.Join(directory, "libgalera_smm.so")
 		if _, err := os.Stat(path); err == nil {
 			return path, nil
 		}
