@@ -35,6 +35,7 @@ type Database struct {
 
 	handouts    handouts      // rows for handlers
 	inspections sqltext.Cache // of handlers' statements
+	bound       *together     // nil: parameters go beside the text
 	harmless    []string      // of the app's functions, which leave nothing on a connection
 	warnedOf    sync.Map      // what may be left on connections, and was logged
 	usesPgx     atomic.Bool   // a handler uses pgx: see warnUnguarded
@@ -90,6 +91,9 @@ func Open(db *gorm.DB, guard gorm.Plugin, o Options) (*Database, error) {
 	}
 	texts.untried = o.Untried
 	d := &Database{Gorm: db, Pool: pool, Dialect: of, Statements: texts, harmless: o.Harmless}
+	if of.Bind != nil {
+		d.bound = new(together)
+	}
 	d.Process = of.NewProcess()
 	if of.OneWriter {
 		return d, nil
@@ -292,6 +296,9 @@ func (d *Database) over(
 			return err
 		}
 		before, last := parts(text)
+		if d.bound != nil && d.bound.on.Load() {
+			before, last = nil, text // what is read is of the last one: the others return no rows
+		}
 		for _, first := range before {
 			if _, err := q.ExecContext(ctx, first); err != nil {
 				return named(err, Call{Name: name})

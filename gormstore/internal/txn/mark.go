@@ -48,5 +48,5 @@ func (m *Mark) RunsBeside() bool { return m.beside }
 // CallOf is a call of one of the library's statements.
 func (d *Database) CallOf(ctx context.Context, q Querier, name Statement, row []any, args ...any) (Call, error) {
 	text, args, err := d.Statements.text(ctx, q, name, args)
-	return Call{Name: name, Text: text, Args: args, Row: row, bound: d.Dialect.Bind != nil}, err
+	return Call{Name: name, Text: text, Args: args, Row: row, bound: d.bound}, err
 }

@@ -22,8 +22,8 @@ type Call struct {
 
 	Changed *int64 // takes how many rows the statement has changed, if it has no Row; may be nil
 
-	changes int  // see Must
-	bound   bool // Args are in Text
+	changes int       // see Must
+	bound   *together // of a database whose Args are in Text; nil elsewhere
 }
 
 // calls are those of texts.
@@ -95,6 +95,9 @@ func sendUntil(ctx context.Context, end time.Time, own *sql.Conn, calls []Call) 
 		}
 		return succeeded, named(cmp.Or(closed, err), calls...)
 	}
+	if areTogether(calls) {
+		return sendTogether(ctx, own, calls, end.IsZero())
+	}
 	for i, c := range calls {
 		if err = c.send(ctx, own); err != nil {
 			return i, named(err, c)
@@ -105,7 +108,7 @@ func sendUntil(ctx context.Context, end time.Time, own *sql.Conn, calls []Call) 
 
 // send sends a call through database/sql.
 func (c *Call) send(ctx context.Context, own *sql.Conn) error {
-	if c.bound {
+	if c.bound != nil {
 		ctx = context.WithValue(ctx, ownText{}, true)
 	}
 	before, last := parts(c.Text)

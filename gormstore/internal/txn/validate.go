@@ -16,6 +16,7 @@ import (
 func (d *Database) inspect(ctx context.Context, i Inspector, need Rights) error {
 	return Retry(ctx, func() error {
 		return d.onConn(ctx, "", func(own *sql.Conn) error {
+			d.askTogether(ctx, own)
 			i.Q = own
 			return i.all(ctx, need)
 		})

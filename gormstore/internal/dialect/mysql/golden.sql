@@ -499,14 +499,14 @@ INSERT INTO `public`.idempotency_record (id, scope, owner, fence, state, recover
 SELECT $1, $2, $3, $4, 2, $5, $6, $7, $8, $9, $10, $11, $12, CASE WHEN TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) >= $13 THEN TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) END, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), $14, $15, $16,
 	$17, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $18, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $19, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $18, $20
 FROM DUAL WHERE ROW_COUNT() = 0;
-SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FROM `public`.idempotency_record r WHERE r.id = $1 AND r.owner = $3 AND r.fence = $4;
+SELECT IF(EXISTS (SELECT 1 FROM `public`.idempotency_record r WHERE r.id = $1 AND r.owner = $3 AND r.fence = $4), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), (SELECT v.n FROM `public`.idempotency_never v));
 
 -- name: recordRunning
 INSERT INTO `public`.idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
 VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $10, $11, $12, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
 	CASE WHEN TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) BETWEEN $15 AND $16 THEN TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + LEAST($13, $14) END, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $14);
-SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FROM DUAL WHERE ROW_COUNT() = 1;
+SELECT IF(ROW_COUNT() = 1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), (SELECT v.n FROM `public`.idempotency_never v));
 
 -- name: refer
 INSERT INTO `public`.idempotency_reference (record_id, name, value, realm, referred_at)
@@ -566,19 +566,19 @@ INSERT INTO `public`.idempotency_record (id, scope, owner, fence, state, recover
 SELECT $1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $10, $11, $12, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
 	CASE WHEN TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) BETWEEN $15 AND $16 THEN TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + LEAST($13, $14) END, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $14
 FROM DUAL WHERE ROW_COUNT() = 0;
-SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FROM `public`.idempotency_record r WHERE r.id = $1 AND r.owner = $3 AND r.fence = $4;
+SELECT IF(EXISTS (SELECT 1 FROM `public`.idempotency_record r WHERE r.id = $1 AND r.owner = $3 AND r.fence = $4), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), (SELECT v.n FROM `public`.idempotency_never v));
 
 -- name: sealAnswer
 UPDATE `public`.idempotency_record AS r SET state = 2, status = $4, partial = $5, headers = $6, body = $7, expires_at = GREATEST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), r.created_at) + $8,
 	purge_at = GREATEST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), r.created_at) + $9, due_at = GREATEST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), r.created_at) + $8, answer_encoding = $10
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, 3);
-SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FROM DUAL WHERE ROW_COUNT() = 1;
+SELECT IF(ROW_COUNT() = 1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), (SELECT v.n FROM `public`.idempotency_never v));
 
 -- name: sealRunning
 UPDATE `public`.idempotency_record AS r SET lease_until = CASE WHEN TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) BETWEEN $5 AND $6
 	THEN LEAST(r.deadline_at, GREATEST(r.lease_until, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + $4)) END, probe = r.probe + 1
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state IN (1, $7);
-SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FROM DUAL WHERE ROW_COUNT() = 1;
+SELECT IF(ROW_COUNT() = 1, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), (SELECT v.n FROM `public`.idempotency_never v));
 
 -- name: setSettings
 ;

@@ -93,5 +93,11 @@ func finish(name dialect.Statement, text string) string {
 	return excluded.ReplaceAllString(text, "VALUES($1)")
 }
 
-// proves: these have a statement behind them that fails.
-func proves(name dialect.Statement) bool { return name == "putSteps" }
+// proves: these fail where they change nothing, or have a statement behind them that does.
+func proves(name dialect.Statement) bool {
+	switch name {
+	case "putSteps", "recordAnswer", "recordOver", "recordRunning", "runOver", "sealRunning", "sealAnswer":
+		return true
+	}
+	return false
+}

@@ -57,11 +57,11 @@ INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recove
 SELECT $1, $2, $3, $4, 2, $5, $6, $7, $8, $9, $10, $11, $12, CASE WHEN :now >= $13 THEN :now END, :now, :now, $14, $15, $16,
 	$17, :now + $18, :now + $19, :now + $18, $20
 FROM DUAL WHERE ROW_COUNT() = 0;
-SELECT :now FROM :"schema".idempotency_record r WHERE r.id = $1 AND r.owner = $3 AND r.fence = $4;
+:or_fail(EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1 AND r.owner = $3 AND r.fence = $4));
 
 -- name: recordRunning
 :running;
-SELECT :now FROM DUAL WHERE ROW_COUNT() = 1;
+:or_fail(ROW_COUNT() = 1);
 
 -- name: runOver
 UPDATE :"schema".idempotency_record AS r SET scope = $2, owner = $3, fence = r.fence + 1, state = 1, recovery = $5, method = $6,
@@ -75,13 +75,13 @@ INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recove
 SELECT $1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $10, $11, $12, :now,
 	CASE WHEN :now BETWEEN $15 AND $16 THEN :now + LEAST($13, $14) END, :now + $14
 FROM DUAL WHERE ROW_COUNT() = 0;
-SELECT :now FROM :"schema".idempotency_record r WHERE r.id = $1 AND r.owner = $3 AND r.fence = $4;
+:or_fail(EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1 AND r.owner = $3 AND r.fence = $4));
 
 -- name: sealRunning
 UPDATE :"schema".idempotency_record AS r SET lease_until = CASE WHEN :now BETWEEN $5 AND $6
 	THEN LEAST(r.deadline_at, GREATEST(r.lease_until, :now + $4)) END, probe = r.probe + 1
 WHERE :owned AND r.state IN (1, $7);
-SELECT :now FROM DUAL WHERE ROW_COUNT() = 1;
+:or_fail(ROW_COUNT() = 1);
 
 -- name: loseAnswer
 INSERT INTO :"schema".idempotency_record (id, scope, owner, fence, state, recovery, method, route, hash_version,

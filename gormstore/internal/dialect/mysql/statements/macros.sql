@@ -19,10 +19,13 @@ GREATEST(:it)
 -- macro: earliest
 LEAST(:it)
 
+-- macro: or_fail
+-- Returns the time where :it is true, and fails with 1242 where it is not.
+SELECT IF(:it, :now, (SELECT v.n FROM :"schema".idempotency_never v))
+
 -- macro: must_one
--- The next statement returns a row where this one has changed one.
 :it;
-SELECT :now FROM DUAL WHERE ROW_COUNT() = 1
+:or_fail(ROW_COUNT() = 1)
 
 -- macro: skip_locked
 FOR UPDATE SKIP LOCKED

@@ -16,7 +16,12 @@ import (
 //
 // CONTRACT M-1, M-3, M-6, X-0, X-2, X-4, X-14, X-15
 func TestStore(t *testing.T) {
-	address := mariatest.Address(t)
+	for name, options := range map[string]string{"one by one": "", "as one text": "?multiStatements=true"} {
+		t.Run(name, func(t *testing.T) { testStore(t, mariatest.Address(t)+options) })
+	}
+}
+
+func testStore(t *testing.T, address string) {
 	db, twin := open(t, address), open(t, address)
 	require.NoError(t, gormstore.Migrate(t.Context(), db))
 	require.NoError(t, db.Exec("CREATE TABLE effects (name varchar(255) NOT NULL) ENGINE=InnoDB").Error)

@@ -1,0 +1,54 @@
+package suite
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	driver "github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/mariatest"
+)
+
+// sent counts the messages of all connections that are dialed by it.
+type sent struct {
+	net.Conn
+	n *atomic.Int64
+}
+
+func (c sent) Write(b []byte) (int, error) {
+	c.n.Add(1)
+	return c.Conn.Write(b)
+}
+
+// An attempt with one row is five messages less where the address allows several statements in one.
+func TestMessages(t *testing.T) {
+	var n atomic.Int64
+	driver.RegisterDialContext("counted", func(ctx context.Context, address string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		return sent{c, &n}, err
+	})
+	address := strings.Replace(mariatest.Address(t), "@tcp(", "@counted(", 1)
+	for options, want := range map[string]int64{"?": 8, "?multiStatements=true": 3} {
+		db := open(t, address+options)
+		require.NoError(t, gormstore.Migrate(t.Context(), db))
+		require.NoError(t, db.Exec("CREATE TABLE IF NOT EXISTS effects (name varchar(255) NOT NULL) ENGINE=InnoDB").Error)
+		st := newStore(t, db)
+		var took int64
+		for range 2 { // the first one may open connections
+			before := n.Load()
+			a, ctx := begin(t, st, command(core.Rollback))
+			require.NoError(t, gormstore.Tx(ctx).Exec("INSERT INTO effects (name) VALUES ('x')").Error)
+			_, err := a.Seal(t.Context(), answered())
+			require.NoError(t, err)
+			took = n.Load() - before
+		}
+		assert.Equal(t, want, took, options)
+	}
+}
