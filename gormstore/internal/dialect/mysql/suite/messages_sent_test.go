@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/internal/mariatest"
 )
@@ -27,7 +28,7 @@ func (c sent) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// An attempt with one row is five messages less where the address allows several statements in one.
+// An attempt with one row is three messages where the address allows several statements in one: the beginning, the row, the end.
 func TestMessages(t *testing.T) {
 	var n atomic.Int64
 	driver.RegisterDialContext("counted", func(ctx context.Context, address string) (net.Conn, error) {
@@ -50,5 +51,38 @@ func TestMessages(t *testing.T) {
 			took = n.Load() - before
 		}
 		assert.Equal(t, want, took, options)
+	}
+}
+
+// What goes wrong in a message of several statements is told as it is where they go one by one: a COMMIT of the handler's, and a
+// record that somebody else has written.
+//
+// CONTRACT X-2, X-8
+func TestMessageThatFails(t *testing.T) {
+	for _, options := range []string{"?multiStatements=false", "?multiStatements=true"} {
+		plain, address := migrated(t)
+		require.NoError(t, plain.Exec("CREATE PROCEDURE commits() COMMIT").Error)
+		st := newStore(t, open(t, address+options))
+
+		a, ctx := begin(t, st, command(core.Rollback))
+		tx := gormstore.Tx(ctx)
+		require.NoError(t, tx.Exec("INSERT INTO effects (name) VALUES ('left')").Error)
+		_ = tx.Exec("CALL commits()").Error
+		_, err := a.Seal(t.Context(), answered())
+		require.ErrorIs(t, err, store.ErrEnded, options)
+
+		c := command(core.Rollback)
+		a, ctx = begin(t, st, c)
+		require.NoError(t, gormstore.Tx(ctx).Exec("INSERT INTO effects (name) VALUES ('gone')").Error)
+		require.NoError(t, plain.Exec(`INSERT INTO idempotency_record (id, scope, owner, fence, state, recovery, method, route,
+			hash_version, command_hash, realm, created_at, lease_until, deadline_at)
+			SELECT ?, scope, x'00', 7, 1, recovery, method, route, hash_version, command_hash, realm, created_at, lease_until,
+			deadline_at FROM idempotency_record LIMIT 1`, c.ID[:]).Error)
+		_, err = a.Seal(t.Context(), answered())
+		require.ErrorIs(t, err, store.ErrStale, options)
+
+		var names []string
+		require.NoError(t, plain.Raw("SELECT name FROM effects").Scan(&names).Error)
+		require.Equal(t, []string{"left"}, names, options)
 	}
 }
