@@ -34,7 +34,7 @@ func (u *contextsInUse) take(key any) bool {
 	return true
 }
 
-func (u *contextsInUse) release(key any) {
+func (u *contextsInUse) unreserve(key any) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.keys, key)
@@ -70,11 +70,11 @@ func (q *request) alsoReserve(key any) {
 	}
 }
 
-// release gives back what is reserved.
-func (q *request) release() {
+// unreserve gives back what is reserved.
+func (q *request) unreserve() {
 	for _, key := range q.reserved {
 		if key != nil {
-			q.m.inUse.release(key)
+			q.m.inUse.unreserve(key)
 		}
 	}
 }

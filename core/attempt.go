@@ -196,7 +196,7 @@ func (a *Attempt) end(panicked bool) *Reply {
 	c.overflow = c.overflow || !panicked && !c.streaming && a.m.headersOverflow(c)
 	var taken progress
 	if a.steps != nil {
-		taken = a.steps.close()
+		taken = a.steps.finish()
 	}
 	e := ending{
 		recovery: a.route.Recovery, status: c.finalStatus(), panicked: panicked, unrendered: c.unrendered,

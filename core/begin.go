@@ -185,7 +185,7 @@ func (m *Module) claim(ctx *lazyContext, c *store.Claim) (tx store.Attempt, clai
 // only one goroutine does so, however many claims the store has failed.
 func (m *Module) giveBack(lost store.Ticket) {
 	m.orphans.add(lost)
-	if m.orphans.begin() {
+	if m.orphans.tryStart() {
 		go func() { _ = recovered(func() error { m.releaseAll(context.Background()); return nil }) }() // of the store
 	}
 }

@@ -65,7 +65,7 @@ func Call[T any](ctx context.Context, name string, fn func(ctx context.Context, 
 	if err != nil {
 		return result, err
 	}
-	defer step.leave(&err)
+	defer step.exit(&err)
 	if !step.record.Finished {
 		if err = step.start(options); err != nil {
 			return result, err

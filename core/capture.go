@@ -115,7 +115,7 @@ func (c *Capture) WriteHeader(status int) {
 	if c.status == 0 && status >= 200 {
 		c.status = status
 		c.canonicalize()
-		c.begun.note(c.header)
+		c.begun.keep(c.header)
 	}
 }
 
@@ -131,7 +131,7 @@ type beginning struct {
 	announced string // the Content-Length
 }
 
-func (b *beginning) note(h http.Header) {
+func (b *beginning) keep(h http.Header) {
 	b.noted, b.announced = true, h.Get("Content-Length")
 	for i, name := range late {
 		b.late[i] = h[name]

@@ -113,7 +113,7 @@ func (m *Module) Idempotent(x Exchange) error {
 	if q == nil {
 		return nil
 	}
-	defer q.release()
+	defer q.unreserve()
 	p := x.Principal()
 	admitted, reply := q.admit(r, p, x.BodyCopies())
 	if !pass(x, r, admitted, reply) {
@@ -131,7 +131,7 @@ func (m *Module) Interceptor(x Exchange) error {
 	if q == nil {
 		return nil
 	}
-	defer q.release()
+	defer q.unreserve()
 	return q.intercept(x, x.Principal())
 }
 
@@ -178,7 +178,7 @@ func (q *request) intercept(x Exchange, p Principal) error {
 		}
 		return nil
 	case attempt != nil:
-		return q.run(x, attempt)
+		return q.runHandlers(x, attempt)
 	case reply != nil:
 		x.Send(reply)
 		return nil
@@ -186,8 +186,8 @@ func (q *request) intercept(x Exchange, p Principal) error {
 	return x.Next()
 }
 
-// run runs the handlers within the attempt, and sends their answer after it is recorded.
-func (q *request) run(x Exchange, attempt *Attempt) error {
+// runHandlers runs the handlers within the attempt, and sends their answer after it is recorded.
+func (q *request) runHandlers(x Exchange, attempt *Attempt) error {
 	request, outer := x.Request(), x.Writer()
 	if also := x.Enter(attempt.Capture(outer)); also != nil {
 		q.alsoReserve(also)

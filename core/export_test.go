@@ -40,7 +40,7 @@ func (h AtInterceptor) Admit(r *http.Request, p Principal) (*http.Request, *Repl
 	return h.admit(r, p, nil)
 }
 func (h AtInterceptor) Begin(r *http.Request, p Principal) (*Attempt, *Reply) { return h.begin(r, p) }
-func (h AtInterceptor) Release()                                              { h.release() }
+func (h AtInterceptor) Release()                                              { h.unreserve() }
 
 // Abandoned reports whether the framework's context belongs to another request by now.
 func (a *Attempt) Abandoned(r *http.Request, header func() http.Header) bool {

@@ -28,9 +28,9 @@ type isolation struct {
 	busy map[ID]bool
 }
 
-// run runs fn for an operation, and waits for its end for limit. If fn hangs, only this operation is blocked: the loop
+// runAlone runs fn for an operation, and waits for its end for limit. If fn hangs, only this operation is blocked: the loop
 // continues with the others, and leaves this one alone until fn has returned. A panic of fn becomes an error.
-func (a *isolation) run(id ID, limit time.Duration, fn func() error) error {
+func (a *isolation) runAlone(id ID, limit time.Duration, fn func() error) error {
 	if !a.occupy(id) {
 		return nil
 	}

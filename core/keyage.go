@@ -15,8 +15,8 @@ type knownAges struct {
 	atomic.Pointer[map[routeKey]store.AgeLimit]
 }
 
-// find returns the age limit of a route; ok is false if the store was not asked for it yet.
-func (k *knownAges) find(name routeKey) (limit store.AgeLimit, ok bool) {
+// limitOf returns the age limit of a route; ok is false if the store was not asked for it yet.
+func (k *knownAges) limitOf(name routeKey) (limit store.AgeLimit, ok bool) {
 	if known := k.Load(); known != nil {
 		limit, ok = (*known)[name]
 	}
@@ -35,7 +35,7 @@ func (k *knownAges) add(name routeKey, limit store.AgeLimit) {
 // knownAge returns the age of the request's route. The module asks the store once for each route.
 func (m *Module) knownAge(ctx context.Context, st store.Settings, q *request) (store.AgeLimit, error) {
 	name := routeKey{q.command.Method, q.pattern}
-	if limit, ok := m.ages.find(name); ok {
+	if limit, ok := m.ages.limitOf(name); ok {
 		return limit, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.ClaimTimeout)
@@ -46,7 +46,7 @@ func (m *Module) knownAge(ctx context.Context, st store.Settings, q *request) (s
 	case <-ctx.Done():
 		return store.AgeLimit{}, ctx.Err()
 	}
-	if limit, ok := m.ages.find(name); ok {
+	if limit, ok := m.ages.limitOf(name); ok {
 		return limit, nil
 	}
 	age := q.route.KeyAge

@@ -60,7 +60,7 @@ func (m *Module) resume(ctx context.Context) {
 			}
 			limit := policy.Deadline + confirmFor
 			m.pulses.resume.within(limit)
-			if err := m.resuming.run(rec.ID, limit, func() error { return m.resumeOne(ctx, rec, policy) }); err != nil {
+			if err := m.resuming.runAlone(rec.ID, limit, func() error { return m.resumeOne(ctx, rec, policy) }); err != nil {
 				m.failed(ctx, fmt.Errorf("resume %s: %w", rec.ID, err))
 			}
 		}

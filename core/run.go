@@ -149,8 +149,8 @@ func (o *orphans) keep(all ...store.Ticket) {
 	o.tickets = append(o.tickets, all[:min(len(all), maxOrphans-len(o.tickets))]...)
 }
 
-// begin reports whether the caller is to release what is there: there is something, and nobody does so.
-func (o *orphans) begin() bool {
+// tryStart reports whether the caller is to release what is there: there is something, and nobody does so.
+func (o *orphans) tryStart() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.busy || len(o.tickets) == 0 {
@@ -169,8 +169,8 @@ func (o *orphans) next() (taken []store.Ticket) {
 	return taken
 }
 
-// end keeps what the caller could not release.
-func (o *orphans) end(left []store.Ticket) {
+// stopped keeps what the caller could not release.
+func (o *orphans) stopped(left []store.Ticket) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.busy = false
@@ -179,7 +179,7 @@ func (o *orphans) end(left []store.Ticket) {
 
 // releaseOrphans frees the keys of claims that landed although their handlers never ran (F-1), unless that is under way.
 func (m *Module) releaseOrphans(ctx context.Context) {
-	if m.orphans.begin() {
+	if m.orphans.tryStart() {
 		m.releaseAll(ctx)
 	}
 }
@@ -189,7 +189,7 @@ func (m *Module) releaseAll(ctx context.Context) {
 	tickets := m.orphans.next()
 	defer func() { // also where the store panics
 		if len(tickets) > 0 {
-			m.orphans.end(tickets)
+			m.orphans.stopped(tickets)
 		}
 	}()
 	for ; len(tickets) > 0; tickets = m.orphans.next() {
@@ -272,7 +272,7 @@ func (m *Module) reconcile(ctx context.Context) {
 func (m *Module) ask(ctx context.Context, rec Record) error {
 	policy, _ := m.policyOf(rec.Method, rec.Route)
 	m.pulses.reconcile.within(policy.Deadline + confirmFor)
-	return m.reconciling.run(rec.ID, policy.Deadline+confirmFor, func() error {
+	return m.reconciling.runAlone(rec.ID, policy.Deadline+confirmFor, func() error {
 		ctx, cancel := context.WithTimeout(ctx, policy.Deadline)
 		defer cancel()
 		decision, err := m.cfg.Reconcile(ctx, rec)

@@ -43,13 +43,13 @@ type progress struct {
 func (s *steps) enter(name string, kind store.StepKind, optional bool) (store.StepRecord, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.refuse(name)
+	err := s.mayEnter(name)
 	var step store.StepRecord
 	if err == nil {
-		step, err = s.find(name, kind)
+		step, err = s.recordedAs(name, kind)
 	}
 	if err != nil {
-		s.note(kind, optional, err)
+		s.failed(kind, optional, err)
 		return store.StepRecord{}, err
 	}
 	if s.names == nil {
@@ -60,8 +60,8 @@ func (s *steps) enter(name string, kind store.StepKind, optional bool) (store.St
 	return step, nil
 }
 
-// refuse returns an error if a step of that name may not begin now.
-func (s *steps) refuse(name string) error {
+// mayEnter returns an error if a step of that name may not begin now.
+func (s *steps) mayEnter(name string) error {
 	switch {
 	case name == "":
 		return errors.New("idem: a step needs a name")
@@ -99,9 +99,9 @@ func (s *steps) mayCheckpoint() error {
 	return nil
 }
 
-// find returns the step as the attempts before have recorded it, or a new one. A new step may not come before a recorded
-// one: it could be the recorded step under a new name, and its effect would happen twice.
-func (s *steps) find(name string, kind store.StepKind) (store.StepRecord, error) {
+// recordedAs returns the step as the attempts before have recorded it, or a new one. A new step may not come before a
+// recorded one: it could be the recorded step under a new name, and its effect would happen twice.
+func (s *steps) recordedAs(name string, kind store.StepKind) (store.StepRecord, error) {
 	for _, before := range s.recorded {
 		switch {
 		case before.Name != name:
@@ -121,18 +121,18 @@ func (s *steps) find(name string, kind store.StepKind) (store.StepRecord, error)
 // ahead reports whether a recorded step has not been reached in this attempt.
 func (s *steps) ahead(before store.StepRecord) bool { return !s.names[before.Name] }
 
-// leave notes how a step ended.
-func (s *steps) leave(kind store.StepKind, err error) {
+// exit notes how a step ended.
+func (s *steps) exit(kind store.StepKind, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.busy = 0
 	if err != nil {
-		s.note(kind, s.optional, err)
+		s.failed(kind, s.optional, err)
 	}
 }
 
-// note notes the error of a step. That of a database step dooms the open segment; s.mu is held.
-func (s *steps) note(kind store.StepKind, optional bool, err error) {
+// failed notes the error of a step. A database step that fails loses the open segment; s.mu is held.
+func (s *steps) failed(kind store.StepKind, optional bool, err error) {
 	switch {
 	case errors.Is(err, ErrStepsChanged):
 		s.changed = true
@@ -140,15 +140,15 @@ func (s *steps) note(kind store.StepKind, optional bool, err error) {
 		s.unknown = s.unknown || !optional
 	case errors.Is(err, ErrSegmentLost): // s.lost says why
 	case kind == store.DatabaseStep:
-		s.lose(err)
+		s.segmentLost(err)
 	case s.seal != nil: // the call has not begun, and s.lost says why
 	default:
 		s.unfinished = s.unfinished || !optional
 	}
 }
 
-// lose notes why nothing of the open segment may commit; s.mu is held.
-func (s *steps) lose(err error) {
+// segmentLost notes why nothing of the open segment may commit; s.mu is held.
+func (s *steps) segmentLost(err error) {
 	if s.lost == nil {
 		s.lost = err
 	}
@@ -158,7 +158,7 @@ func (s *steps) lose(err error) {
 func (s *steps) cutShort(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lose(err)
+	s.segmentLost(err)
 }
 
 // finished notes a step that has finished. Its record becomes durable with the next seal.
@@ -184,7 +184,7 @@ func (s *steps) sealed(err error) {
 		s.pending, s.committed, s.opened = nil, true, time.Time{}
 		return
 	}
-	s.lose(err)
+	s.segmentLost(err)
 	s.seal = err
 	s.dropRows()
 }
@@ -271,13 +271,13 @@ func (s *steps) results() []store.StepRecord {
 	return slices.Clone(s.pending)
 }
 
-// close admits no more steps, and returns what happened to the steps.
-func (s *steps) close() progress {
+// finish admits no more steps, and returns what happened to the steps.
+func (s *steps) finish() progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	if s.busy != 0 {
-		s.note(s.busy, s.optional, errStepUnderWay)
+		s.failed(s.busy, s.optional, errStepUnderWay)
 	}
 	c := s.progress
 	c.leftOut = slices.ContainsFunc(s.recorded, s.ahead)

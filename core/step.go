@@ -55,10 +55,10 @@ func Step[T any](ctx context.Context, name string, fn func(ctx context.Context) 
 	if err != nil {
 		return result, err
 	}
-	defer step.leave(&err)
+	defer step.exit(&err)
 	again := step.record.Finished
 	if !again {
-		err = step.run(func(ctx context.Context) error {
+		err = step.runWork(func(ctx context.Context) error {
 			value, err := fn(ctx)
 			if err == nil {
 				err = step.finish(value)
@@ -128,7 +128,7 @@ func enterStep(ctx context.Context, name string, kind store.StepKind, optional b
 	err = errStepPanicked // unless mayRun returns
 	defer func() {
 		if err != nil {
-			p.steps.leave(kind, err)
+			p.steps.exit(kind, err)
 		}
 	}()
 	if err = p.mayRun(record); err != nil {
@@ -150,8 +150,9 @@ func (p stepContext) mayRun(record store.StepRecord) error {
 	return p.over()
 }
 
-// run runs the work of a database step in the open segment. The context ends with that of the step, and with the attempt.
-func (s *step) run(work func(ctx context.Context) error) error {
+// runWork runs the work of a database step in the open segment. The context ends with that of the step, and with the
+// attempt.
+func (s *step) runWork(work func(ctx context.Context) error) error {
 	a := s.attempt
 	if a == nil {
 		return work(s.ctx)
@@ -203,13 +204,13 @@ func (s *step) result(result any) error {
 	return nil
 }
 
-// leave ends the step, with the error that the step's function returns. Without an error and a result it has panicked.
-func (s *step) leave(err *error) {
+// exit ends the step, with the error that the step's function returns. Without an error and a result it has panicked.
+func (s *step) exit(err *error) {
 	cause := *err
 	if cause == nil && !s.through {
 		cause = errStepPanicked
 	}
-	s.steps.leave(s.record.Kind, cause)
+	s.steps.exit(s.record.Kind, cause)
 }
 
 var errStepPanicked = errors.New("idem: the step panicked")

@@ -217,7 +217,7 @@ func (a *attempt) Rollback() error {
 	a.mu.Unlock()
 	if t == nil { // none was opened yet
 		if first {
-			a.first.Leave()
+			a.first.Unreserve()
 		}
 		return nil
 	}

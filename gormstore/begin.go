@@ -96,7 +96,7 @@ func (s *Store) beginInPlace(ctx context.Context, c store.Claim) (a *attempt, cl
 	defer func() {
 		s.db.NoteEnd(ctx, err)
 		if a == nil {
-			s.recent.noteFound(c.ID, claimed.Record)
+			s.recent.addFound(c.ID, claimed.Record)
 		}
 		switch {
 		case a != nil:
@@ -109,7 +109,7 @@ func (s *Store) beginInPlace(ctx context.Context, c store.Claim) (a *attempt, cl
 			s.db.LeaveAttempt()
 		}
 	}()
-	if known, _ := s.recent.find(c.ID); known { // a repeat needs no transaction
+	if known, _ := s.recent.lookUp(c.ID); known { // a repeat needs no transaction
 		if claimed, err = s.lookFirst(ctx, c); err != nil || txn.IsThere(claimed) {
 			return nil, claimed, err
 		}
@@ -272,7 +272,7 @@ func (a *attempt) open(ctx context.Context) (err error) {
 		}
 		return err
 	}
-	t.Release = leave
+	t.LeaveLine = leave
 	t.During(a.ctx)
 	a.last, a.isOpen = t, true
 	return nil

@@ -69,9 +69,9 @@ func (s *Store) claimInPlace(ctx context.Context, c store.Claim) (claimed store.
 	defer func() {
 		s.db.NoteEnd(ctx, err)
 		s.db.LeaveClaim()
-		s.recent.noteFound(c.ID, claimed.Record)
+		s.recent.addFound(c.ID, claimed.Record)
 	}()
-	known, _ := s.recent.find(c.ID)
+	known, _ := s.recent.lookUp(c.ID)
 	for range 2 { // the first claim may get the lock of a record that was committed after its snapshot
 		err = s.db.Write(ctx, func(q txn.Querier) error {
 			claimed, err = s.claimAlone(ctx, q, c, known)

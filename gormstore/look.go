@@ -30,14 +30,14 @@ func (s *recentKeys) of(id store.ID) (slot *atomic.Uint32, mark uint32) {
 	return &s[hash%uint64(len(s))], uint32(hash>>32) &^ hasAnswer
 }
 
-// find reports whether a key has a record, and whether with an answer.
-func (s *recentKeys) find(id store.ID) (there, answered bool) {
+// lookUp reports whether a key has a record, and whether with an answer.
+func (s *recentKeys) lookUp(id store.ID) (there, answered bool) {
 	slot, mark := s.of(id)
 	was := slot.Load()
 	return was&^hasAnswer == mark, was == mark|hasAnswer
 }
 
-func (s *recentKeys) note(id store.ID, answered bool) {
+func (s *recentKeys) add(id store.ID, answered bool) {
 	slot, mark := s.of(id)
 	if answered {
 		mark |= hasAnswer
@@ -45,21 +45,21 @@ func (s *recentKeys) note(id store.ID, answered bool) {
 	slot.Store(mark)
 }
 
-// noteFound notes the record that a claim has met or made.
-func (s *recentKeys) noteFound(id store.ID, found store.Record) {
+// addFound notes the record that a claim has met or made.
+func (s *recentKeys) addFound(id store.ID, found store.Record) {
 	if found.Stored != 0 {
-		s.note(id, found.State() == store.Completed)
+		s.add(id, found.State() == store.Completed)
 	}
 }
 
 // lookFirst returns the existing record that a claim would meet on PostgreSQL. It returns nothing if the claim has to be
 // tried: there is no record, or the record can be taken over, or the server is read-only.
 func (s *Store) lookFirst(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	if _, answered := s.recent.find(c.ID); answered && c.Lean {
+	if _, answered := s.recent.lookUp(c.ID); answered && c.Lean {
 		if claimed, err := s.lookAnswer(ctx, c.ID); err != nil || txn.IsThere(claimed) {
 			return claimed, err
 		}
-		s.recent.note(c.ID, false)
+		s.recent.add(c.ID, false)
 	}
 	id := c.ID // c.ID[:] would move all of c to the heap
 	var now pgtype.Int8

@@ -97,7 +97,7 @@ func (s *Store) complete(ctx context.Context, t store.Ticket, a storedAnswer, c 
 	send := func(ctx context.Context) error { return s.owned(ctx, t, done, complete, args...) }
 	err := s.answers.Run(ctx, t, s.db.StallOf(0, t.ID), send)
 	if err == nil {
-		s.recent.note(t.ID, true)
+		s.recent.add(t.ID, true)
 	}
 	return err
 }

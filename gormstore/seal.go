@@ -42,8 +42,8 @@ func (e *segment) at(err error) time.Time {
 // Lock implements [txn.Entry].
 func (e *segment) Lock() int64 { return txn.LockKey(e.claim.ID) }
 
-// Leave implements [txn.Entry]. Behind the first seal the record keeps others out.
-func (e *segment) Leave() {
+// Unreserve implements [txn.Entry]. Behind the first seal the record keeps others out.
+func (e *segment) Unreserve() {
 	if e.isFirst() {
 		e.store.running.remove(e.claim.ID, e.claim.Owner)
 		e.store.db.Process.Unreserve(e.claim.ID, e.claim.Owner)
@@ -166,7 +166,7 @@ func (a *attempt) Seal(ctx context.Context, seal store.Seal) (now time.Time, err
 		a.noteFirst(err)
 	}
 	if err = a.errorByRecord(ctx, t, e, err); err == nil {
-		a.store.recent.note(a.claim.ID, seal.Answer != nil)
+		a.store.recent.add(a.claim.ID, seal.Answer != nil)
 	}
 	return e.at(err), err
 }
@@ -211,7 +211,7 @@ func (a *attempt) toSeal(ctx context.Context, e *segment) (*txn.Tx, error) {
 	}
 	err := a.open(ctx)
 	if a.isOpen = false; err != nil {
-		e.Leave() // there is no transaction that would
+		e.Unreserve() // there is no transaction that would
 	}
 	return a.last, err
 }

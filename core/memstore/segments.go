@@ -115,9 +115,9 @@ func (t *attempt) Seal(ctx context.Context, s store.Seal) (now time.Time, err er
 	defer t.mu.Unlock()
 	isDatabase := func(step store.StepRecord) bool { return step.Kind == store.DatabaseStep }
 	undone := !t.open && slices.ContainsFunc(s.Steps, isDatabase)
-	defer t.leave()
+	defer t.endSegment()
 	if err = alive(ctx); err == nil && t.first {
-		err = t.begin(ctx, s.Window)
+		err = t.insertRunning(ctx, s.Window)
 	}
 	if err != nil {
 		return now, err
@@ -129,8 +129,8 @@ func (t *attempt) Seal(ctx context.Context, s store.Seal) (now time.Time, err er
 	return now, err
 }
 
-// begin makes the row of a first attempt a record. Its times begin now.
-func (t *attempt) begin(ctx context.Context, w store.Window) error {
+// insertRunning makes the row of a first attempt a record. Its times begin now.
+func (t *attempt) insertRunning(ctx context.Context, w store.Window) error {
 	s := t.store
 	return s.do(ctx, func(now time.Time) error {
 		e := s.running[t.ticket.ID]
@@ -200,12 +200,12 @@ func (e *entry) hasOther(s store.Seal) bool {
 func (t *attempt) Rollback() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.leave()
+	t.endSegment()
 	return nil
 }
 
-// leave ends the open segment. If nothing was sealed, the attempt is over, and its row is forgotten.
-func (t *attempt) leave() {
+// endSegment ends the open segment. If nothing was sealed, the attempt is over, and its row is forgotten.
+func (t *attempt) endSegment() {
 	t.open = false
 	s := t.store
 	s.mu.Lock()

@@ -64,7 +64,7 @@ func (i *Inbox) join(ctx context.Context, around *txn.Binding, m marker, fn func
 		case errors.Is(err, txn.ErrRace):
 			return ErrBusy
 		case errors.Is(err, ErrTooOld):
-			if noted := i.refuse(ctx, around.Raw, m); noted != nil {
+			if noted := i.raiseFloor(ctx, around.Raw, m); noted != nil {
 				return noted
 			}
 		}
@@ -77,7 +77,7 @@ func (i *Inbox) join(ctx context.Context, around *txn.Binding, m marker, fn func
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := around.Release(ctx); err != nil {
+	if err := around.ReleaseSavepoint(ctx); err != nil {
 		return err
 	}
 	done = true

@@ -97,7 +97,7 @@ func (m marker) Committed(ctx context.Context, q txn.Querier) (bool, error) {
 	return bytes.Equal(hash, m.payload[:]), err
 }
 
-func (m marker) Leave() { m.db.Process.Unreserve(m.id, m.attempt) }
+func (m marker) Unreserve() { m.db.Process.Unreserve(m.id, m.attempt) }
 
 // The statements, in internal/dialect/statements/messages.sql.
 const (

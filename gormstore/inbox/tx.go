@@ -19,7 +19,7 @@ func (i *Inbox) process(ctx context.Context, m marker, fn func(tx *gorm.DB) erro
 	t, err := i.begin(ctx, m)
 	switch {
 	case errors.Is(err, ErrTooOld):
-		return cmp.Or(i.db.Write(ctx, func(q txn.Querier) error { return i.refuse(ctx, q, m) }), err)
+		return cmp.Or(i.db.Write(ctx, func(q txn.Querier) error { return i.raiseFloor(ctx, q, m) }), err)
 	case err != nil:
 		return err
 	}
@@ -37,7 +37,7 @@ func (i *Inbox) begin(ctx context.Context, m marker) (t *txn.Tx, err error) {
 	}
 	leave, err := i.db.EnterMessage(ctx)
 	if err != nil {
-		m.Leave()
+		m.Unreserve()
 		return nil, err
 	}
 	err = txn.Retry(ctx, func() error {
@@ -46,9 +46,9 @@ func (i *Inbox) begin(ctx context.Context, m marker) (t *txn.Tx, err error) {
 	})
 	if err != nil {
 		leave()
-		m.Leave()
+		m.Unreserve()
 	} else {
-		t.Release = leave
+		t.LeaveLine = leave
 	}
 	if errors.Is(err, txn.ErrRace) { // other deliveries won each time
 		err = ErrBusy
@@ -148,8 +148,8 @@ func (i *Inbox) markAndAsk(ctx context.Context, q txn.Querier, m marker) error {
 // window is what the database's clock may show now.
 func (i *Inbox) window() store.Window { return txn.Around(time.Now(), i.cfg.MaxClockSkew) }
 
-// refuse records that the message is too old. So it is also too old for a later release whose markers live longer.
-func (i *Inbox) refuse(ctx context.Context, q txn.Querier, m marker) error {
+// raiseFloor records that the message is too old. So it is also too old for a later release whose markers live longer.
+func (i *Inbox) raiseFloor(ctx context.Context, q txn.Querier, m marker) error {
 	_, err := i.db.Exec(ctx, q, raiseFloor, m.group, m.source, m.published)
 	return err
 }

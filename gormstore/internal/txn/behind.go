@@ -141,7 +141,7 @@ func Behind[T any](
 		defer cancel()
 		defer enough.Stop()
 		growStack()
-		o := run(t, fn)
+		o := recovering(t, fn)
 		t.mu.Lock()
 		left := t.left
 		t.ended = true
@@ -193,7 +193,7 @@ func Behind[T any](
 	return none, fmt.Errorf("no answer in time: %w", why)
 }
 
-func run[T any](ctx context.Context, fn func(context.Context) (T, error)) (o outcome[T]) {
+func recovering[T any](ctx context.Context, fn func(context.Context) (T, error)) (o outcome[T]) {
 	done := false
 	defer func() {
 		if !done {

@@ -23,7 +23,7 @@ func (t *Tx) commit(ctx context.Context, last FinalCalls) error {
 			atCommit, err = t.sendLast(ctx, last)
 			return err
 		},
-		End: func(left bool, err error) error {
+		AfterSend: func(left bool, err error) error {
 			warned := warned() // before the connection has another user
 			switch {
 			case err == nil:
@@ -41,14 +41,14 @@ func (t *Tx) commit(ctx context.Context, last FinalCalls) error {
 				}
 			}
 			if !left {
-				t.leave()
+				t.giveUpPlace()
 			}
 			if warned && err == nil {
 				err = errWarned
 			}
 			return err
 		},
-		Leave: t.leave,
+		OnStall: t.giveUpPlace,
 	}
 	switch err := write.Run(ctx, nil); {
 	case err == nil:

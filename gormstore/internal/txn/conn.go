@@ -77,9 +77,9 @@ func (c *Conn) bind(ctx context.Context) context.Context {
 	return c.attempt
 }
 
-// end ends the handler's access, because nothing may reach the connection after COMMIT. It waits for a statement that is
-// running, closes rows that were not read to their end, and cancels everything else.
-func (c *Conn) end() {
+// endAccess ends the handler's access, because nothing may reach the connection after COMMIT. It waits for a statement that
+// is running, closes rows that were not read to their end, and cancels everything else.
+func (c *Conn) endAccess() {
 	c.mu.Lock()
 	c.over = true
 	for _, seen := range c.guarded {
@@ -120,14 +120,14 @@ func (c *Conn) admit(ctx context.Context, queries ...string) (inside sqltext.Fin
 	}
 	if inside.Changes || len(inside.Residue) > 0 {
 		if err = c.saveSettings(ctx); err != nil {
-			c.release()
+			c.unlock()
 			return inside, err
 		}
 	}
 	if writes {
 		c.wrote.Store(true)
 	}
-	c.leave(ctx, inside.Residue)
+	c.noteResidue(ctx, inside.Residue)
 	return inside, nil
 }
 
@@ -144,7 +144,7 @@ func (c *Conn) open() (err error) {
 		err = errLost // the statement would commit on its own
 	}
 	if err != nil {
-		c.release()
+		c.unlock()
 	}
 	return err
 }
@@ -163,7 +163,7 @@ func (c *Conn) execOwn(ctx context.Context, statement string) error {
 	if err := c.open(); err != nil {
 		return err
 	}
-	defer c.release()
+	defer c.unlock()
 	_, err := c.SQL.ExecContext(ctx, statement)
 	if err != nil {
 		c.lookWhether(false, false)
@@ -171,15 +171,15 @@ func (c *Conn) execOwn(ctx context.Context, statement string) error {
 	return err
 }
 
-// release ends what open has begun.
-func (c *Conn) release() {
+// unlock ends what open has begun.
+func (c *Conn) unlock() {
 	c.serial.Unlock()
 	c.mu.RUnlock()
 }
 
 // done records how a statement has ended.
 func (c *Conn) done(inside sqltext.Findings, rows unread, err error) {
-	defer c.release()
+	defer c.unlock()
 	if errors.Is(err, errNotPgx) {
 		_ = c.refused(err)
 	}
@@ -211,7 +211,7 @@ func (c *Conn) lookWhether(byHandler, busy bool) {
 func (c *Conn) failedRow() {
 	c.mu.RLock()
 	c.serial.Lock()
-	defer c.release()
+	defer c.unlock()
 	if !c.over {
 		c.lookWhether(false, false)
 	}

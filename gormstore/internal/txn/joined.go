@@ -16,7 +16,7 @@ func (b *Binding) Enter(ctx context.Context) (handlers context.Context, ok bool,
 	}
 	ctx = context.WithValue(ctx, txKey{}, inside)
 	if err := b.exec(ctx, "SAVEPOINT "+sqltext.MessageSavepoint); err != nil {
-		b.leave()
+		b.unjoin()
 		return nil, false, err
 	}
 	if b.Tx != nil {
@@ -27,18 +27,18 @@ func (b *Binding) Enter(ctx context.Context) (handlers context.Context, ok bool,
 	return ctx, true, nil
 }
 
-// Release ends a message whose rows stay. It fails in a transaction that a failed statement has aborted.
-func (b *Binding) Release(ctx context.Context) error {
+// ReleaseSavepoint ends a message whose rows stay. It fails in a transaction that a failed statement has aborted.
+func (b *Binding) ReleaseSavepoint(ctx context.Context) error {
 	b.closeRows()
 	if err := b.exec(ctx, "RELEASE SAVEPOINT "+sqltext.MessageSavepoint); err != nil {
 		return NotCommitted(err)
 	}
-	b.leave()
+	b.unjoin()
 	return nil
 }
 
-// leave ends a message that was released or undone. Until then the transaction does not commit: see Tx.failed.
-func (b *Binding) leave() {
+// unjoin ends a message that was released or undone. Until then the transaction does not commit: see Tx.failed.
+func (b *Binding) unjoin() {
 	if b.Tx != nil {
 		b.Tx.Conn.message.Store(b.ofMessage())
 	}
@@ -68,7 +68,7 @@ func (b *Binding) Undo(ctx context.Context) {
 		defer b.Tx.Conn.stateMu.Unlock()
 		b.Tx.Conn.undone(sqltext.MessageSavepoint)
 	}
-	b.leave()
+	b.unjoin()
 }
 
 // closeRows closes the rows that the handler of a message has left unread.

@@ -80,7 +80,7 @@ func (l *line) join(ctx context.Context, segment bool) (*turn, error) {
 	// Who would be the first in line always waits: else a gap that was long once would be believed for ever.
 	if end, ok := ctx.Deadline(); ok && !segment && l.taken >= l.places && l.others.Len() > 0 &&
 		time.Duration(l.others.Len()+1)*l.gap > end.Sub(now) {
-		return nil, l.refuse(now, errTooLong)
+		return nil, l.crowded(now, errTooLong)
 	}
 	t.at = t.in.PushBack(t)
 	l.serve(now)
@@ -129,7 +129,7 @@ func (t *turn) giveUp(why error) error {
 	if why == nil {
 		return nil
 	}
-	return l.refuse(now, why)
+	return l.crowded(now, why)
 }
 
 // enter is take, or join and wait.
@@ -192,8 +192,8 @@ func (l *line) serve(now time.Time) {
 	}
 }
 
-// refuse counts a refusal; l.mu is held.
-func (l *line) refuse(now time.Time, why error) error {
+// crowded counts a refusal; l.mu is held.
+func (l *line) crowded(now time.Time, why error) error {
 	l.refused = l.refused*float64(lately)/float64(lately+now.Sub(l.counted)) + 1
 	l.counted = now
 	return &store.CrowdedError{After: time.Duration((float64(l.others.Len()) + l.refused) * float64(l.gap)), Why: why}

@@ -25,10 +25,11 @@ func (m *Mark) set() string {
 	return "SAVEPOINT " + m.savepoint
 }
 
-// release fails where the savepoint is not there, and so does backTo, which undoes what has come behind it.
-func (m *Mark) release() string { return "RELEASE SAVEPOINT " + m.savepoint }
+// releaseSavepoint fails where the savepoint is not there, and so does rollbackToSavepoint, which undoes what has come
+// behind it.
+func (m *Mark) releaseSavepoint() string { return "RELEASE SAVEPOINT " + m.savepoint }
 
-func (m *Mark) backTo() string { return "ROLLBACK TO SAVEPOINT " + m.savepoint }
+func (m *Mark) rollbackToSavepoint() string { return "ROLLBACK TO SAVEPOINT " + m.savepoint }
 
 // Targets are the variables for the columns of begun, and of lockFirst behind the lock and the clock.
 func (m *Mark) Targets(before ...any) []any {

@@ -73,7 +73,7 @@ func (r *pgxRows) Close() {
 	if r.rows != nil {
 		_ = r.turn.read(r.rows.Close)
 		r.over = true
-		r.end()
+		r.endStatement()
 	}
 }
 
@@ -107,13 +107,13 @@ func (r *pgxRows) Next() (more bool) {
 		_ = r.turn.conn.readOn()
 	}
 	if r.over = !more && r.err == nil; r.over {
-		r.end()
+		r.endStatement()
 	}
 	return more
 }
 
-// end ends the context of the statement, unless there are results behind these.
-func (r *pgxRows) end() {
+// endStatement ends the context of the statement, unless there are results behind these.
+func (r *pgxRows) endStatement() {
 	if !r.inBatch {
 		r.turn.ends()
 	}

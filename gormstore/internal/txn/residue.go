@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// leave notes that a statement which may leave something on the connection is about to be sent.
-func (c *Conn) leave(ctx context.Context, residue []string) {
+// noteResidue notes that a statement which may leave something on the connection is about to be sent.
+func (c *Conn) noteResidue(ctx context.Context, residue []string) {
 	for _, what := range residue {
 		if slices.Contains(c.db.harmless, what) {
 			continue

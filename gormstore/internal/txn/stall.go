@@ -70,7 +70,7 @@ func (s *Stalls) Watch(waits func(ctx context.Context) bool, spare func()) (end 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.timer = time.AfterFunc(s.after, w.look)
-	return w.end
+	return w.stopWatching
 }
 
 // lookFor is how long the look over another connection may take.
@@ -95,7 +95,7 @@ func (w *stall) look() {
 	}
 }
 
-func (w *stall) end() (left bool) {
+func (w *stall) stopWatching() (left bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = true

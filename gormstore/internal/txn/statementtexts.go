@@ -56,10 +56,10 @@ func newStatements(d *Dialect, schema string) (*Statements, error) {
 	return s, err
 }
 
-// find returns the statements. They name the schema of their tables. It is found once: so a search path that an app has left
+// load returns the statements. They name the schema of their tables. It is found once: so a search path that an app has left
 // on a connection, or a temporary table of the same name, has no effect. If another schema of the database has the tables
 // too, none is found, and nothing is done until gormstore.InSchema says which (F-6). q is asked if it is not known yet.
-func (s *Statements) find(ctx context.Context, q Querier) (*statementTexts, error) {
+func (s *Statements) load(ctx context.Context, q Querier) (*statementTexts, error) {
 	if known := s.known.Load(); known != nil {
 		return known, nil
 	}
@@ -72,7 +72,7 @@ func (s *Statements) find(ctx context.Context, q Querier) (*statementTexts, erro
 
 // FindSchema returns the schema as it stands in statements.
 func (s *Statements) FindSchema(ctx context.Context, q Querier) (string, error) {
-	known, err := s.find(ctx, q)
+	known, err := s.load(ctx, q)
 	if err != nil {
 		return "", err
 	}
@@ -99,7 +99,7 @@ func (s *Statements) in(schema string) (*statementTexts, error) {
 // databases that have a use for them. It is "" where the database has no use for the statement: nothing is sent then. q is
 // asked for the schema where that is not known yet.
 func (s *Statements) text(ctx context.Context, q Querier, name Statement, args []any) (string, []any, error) {
-	known, err := s.find(ctx, q)
+	known, err := s.load(ctx, q)
 	if err != nil {
 		return "", nil, err
 	}

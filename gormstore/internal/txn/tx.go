@@ -23,7 +23,7 @@ type Tx struct {
 	Entry Entry
 	Mark  Mark
 
-	Release func() // gives back its place in the pool, or the turn to write
+	LeaveLine func() // gives back its place in the pool, or the turn to write
 
 	ending  sync.Mutex // held while the transaction ends: Commit, Rollback or the deadline
 	ended   bool
@@ -50,13 +50,13 @@ type Entry interface {
 	// was undone, it is written again. If there is another transaction's entry now, that entry stays. left is how long the
 	// handler may still run.
 	RecordUnknown(ctx context.Context, q Querier, left time.Duration) error
-	// Leave releases what was reserved for the transaction in this process.
-	Leave()
+	// Unreserve releases what was reserved for the transaction in this process.
+	Unreserve()
 }
 
 // NewTx is the transaction that has begun on a connection.
 func (d *Database) NewTx(own *sql.Conn, e Entry) *Tx {
-	t := &Tx{DB: d, Entry: e, Release: d.LeaveAttempt}
+	t := &Tx{DB: d, Entry: e, LeaveLine: d.LeaveAttempt}
 	t.Conn = &Conn{SQL: own, db: d, serial: d.Process.Serial(), onEnded: t.recordUnknownEarly, guarded: guardedConns(own)}
 	return t
 }
@@ -69,7 +69,7 @@ func (d *Database) Begin(ctx context.Context, e Entry, begin func(t *Tx) error) 
 	}
 	t := d.NewTx(own, e)
 	if err := begin(t); err != nil {
-		t.Conn.end()
+		t.Conn.endAccess()
 		Undo(own, err)
 		return nil, err
 	}
@@ -97,24 +97,24 @@ func (t *Tx) end(fn func() error) error {
 		return errOver
 	}
 	t.ended = true
-	t.Conn.end()
+	t.Conn.endAccess()
 	return fn()
 }
 
-// leave releases what the transaction holds in this process. First the connection must be closed, or its transaction
+// giveUpPlace releases what the transaction holds in this process. First the connection must be closed, or its transaction
 // ended.
-func (t *Tx) leave() {
-	t.Entry.Leave()
-	t.Release()
+func (t *Tx) giveUpPlace() {
+	t.Entry.Unreserve()
+	t.LeaveLine()
 }
 
-// undo rolls back and leaves. It fails with store.ErrEnded if the handler has ended the transaction itself: the handler's
-// rows may have been committed (X-8).
+// undo rolls back, and gives its place up. It fails with store.ErrEnded if the handler has ended the transaction itself: the
+// handler's rows may have been committed (X-8).
 func (t *Tx) undo() error {
 	if !t.rollback() {
 		t.unknown = t.recordUnknown()
 	}
-	t.leave()
+	t.giveUpPlace()
 	return t.unknown
 }
 
@@ -163,7 +163,7 @@ func (t *Tx) RollbackOurs(ctx context.Context) (ours bool, err error) {
 		case state == "": // broken, or busy
 			return true, err
 		case state == aborted && Status(own) == Unknown:
-			_, missing := own.ExecContext(ctx, t.Mark.backTo())
+			_, missing := own.ExecContext(ctx, t.Mark.rollbackToSavepoint())
 			ours = SQLState(missing) != noSavepoint
 		}
 	}
@@ -302,7 +302,7 @@ var errUnfinished = errors.New("idem: gormstore: a message was still being proce
 
 // Undoing is a proof and ROLLBACK.
 func (t *Tx) Undoing(ctx context.Context) ([]Call, error) {
-	check, err := t.proof(ctx, t.Mark.backTo())
+	check, err := t.proof(ctx, t.Mark.rollbackToSavepoint())
 	return []Call{check, {Text: "ROLLBACK"}}, err
 }
 
@@ -317,7 +317,7 @@ func (t *Tx) Restored(ctx context.Context, calls ...Call) (FinalCalls, error) {
 	if err := t.Conn.restoreSettings(ctx); err != nil {
 		return FinalCalls{}, NotCommitted(t.withAbortCause(err))
 	}
-	proof, err := t.proof(ctx, t.Mark.release())
+	proof, err := t.proof(ctx, t.Mark.releaseSavepoint())
 	if err != nil {
 		return FinalCalls{}, err
 	}

@@ -19,26 +19,27 @@ type write struct {
 	Watch Watcher
 	// Send sends it, over one connection.
 	Send func(ctx context.Context) error
-	// End is called behind Send, and its error is that of the write. left: the connection was left behind, and Leave called.
-	End func(left bool, err error) error
-	// Leave is called when the connection is left behind.
-	Leave func()
+	// AfterSend is called behind Send, and its error is that of the write. left: the connection was left behind, and OnStall
+	// called.
+	AfterSend func(left bool, err error) error
+	// OnStall is called when the connection is left behind.
+	OnStall func()
 }
 
 // Run sends the write, and waits for its end as long as ctx allows. A write that takes longer goes on. When over is closed,
 // the wait ends, too.
 //
-// Errors: that of End; ErrStalled; store.ErrUnconfirmed where ctx has ended, or over was closed.
+// Errors: that of AfterSend; ErrStalled; store.ErrUnconfirmed where ctx has ended, or over was closed.
 func (w write) Run(ctx context.Context, over <-chan struct{}) error {
 	outcome, stalled := make(chan error, 1), make(chan struct{})
 	go func() {
 		growStack()
 		ended := w.Watch(func() {
-			w.Leave()
+			w.OnStall()
 			close(stalled)
 		})
 		err := w.Send(context.WithoutCancel(ctx))
-		outcome <- w.End(ended(), err)
+		outcome <- w.AfterSend(ended(), err)
 	}()
 	select {
 	case err := <-outcome:
@@ -81,7 +82,7 @@ func (r *Repeated) Run(ctx context.Context, t store.Ticket, watch Watcher, send 
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		w, mine := r.begin(t)
+		w, mine := r.startTry(t)
 		if !mine {
 			select {
 			case <-w.over:
@@ -91,11 +92,11 @@ func (r *Repeated) Run(ctx context.Context, t store.Ticket, watch Watcher, send 
 			}
 		}
 		try := write{Watch: watch, Send: send,
-			End: func(left bool, err error) error {
-				r.end(t, w, left, err)
+			AfterSend: func(left bool, err error) error {
+				r.finishTry(t, w, left, err)
 				return err
 			},
-			Leave: func() { r.leave(t, w) },
+			OnStall: func() { r.freeTry(t, w) },
 		}
 		err := try.Run(ctx, w.over)
 		select {
@@ -109,8 +110,8 @@ func (r *Repeated) Run(ctx context.Context, t store.Ticket, watch Watcher, send 
 	}
 }
 
-// begin returns the tries of t. mine: the caller runs one more.
-func (r *Repeated) begin(t store.Ticket) (w *tries, mine bool) {
+// startTry returns the tries of t. mine: the caller runs one more.
+func (r *Repeated) startTry(t store.Ticket) (w *tries, mine bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if w = r.running[t]; w == nil {
@@ -127,8 +128,8 @@ func (r *Repeated) begin(t store.Ticket) (w *tries, mine bool) {
 	return w, true
 }
 
-// leave makes room for another try.
-func (r *Repeated) leave(t store.Ticket, w *tries) {
+// freeTry makes room for another try.
+func (r *Repeated) freeTry(t store.Ticket, w *tries) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.less(t, w)
@@ -141,7 +142,7 @@ func (r *Repeated) less(t store.Ticket, w *tries) {
 	}
 }
 
-func (r *Repeated) end(t store.Ticket, w *tries, left bool, err error) {
+func (r *Repeated) finishTry(t store.Ticket, w *tries, left bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !left {
