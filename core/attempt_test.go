@@ -22,41 +22,6 @@ import (
 	"github.com/auth19/idem/internal/mustrun"
 )
 
-// CONTRACT M-3, K-7, K-2, S-1, S-2
-func TestRepeats(t *testing.T) {
-	t.Run("repeat gets the recorded answer", func(t *testing.T) {
-		a := newApp(t, core.Config{}, created)
-		first := a.post("k-1", `{"amount":1}`)
-		requireCreated(t, first, "created")
-		require.Equal(t, "k-1", first.Header().Get("Idempotency-Key"))
-		require.Empty(t, first.Header().Get("Idempotent-Replayed"))
-
-		second := a.post(`"k-1"`, ` {"amount" : 1}`)
-		require.Equal(t, first.Code, second.Code)
-		require.Equal(t, first.Body.Bytes(), second.Body.Bytes())
-		require.Equal(t, first.Header().Get("Location"), second.Header().Get("Location"))
-		require.Equal(t, "reused", second.Header().Get("Idempotency-Result"))
-		require.Equal(t, "true", second.Header().Get("Idempotent-Replayed"))
-		require.Equal(t, `"k-1"`, second.Header().Get("Idempotency-Key"), "the echo is what the client sent")
-		require.Equal(t, 1, a.ran())
-	})
-	t.Run("principals never meet", func(t *testing.T) {
-		a := newApp(t, core.Config{}, created)
-		a.post("k-1", `{}`)
-		for name, p := range map[string]core.Principal{
-			"another subject": {Issuer: alice.Issuer, Subject: "bob"},
-			"another issuer":  {Issuer: "https://other.example", Subject: "alice"},
-			"another tenant":  {Issuer: alice.Issuer, Tenant: "t", Subject: "alice"},
-			"shifted fields":  {Issuer: alice.Issuer + "a", Subject: "lice"},
-		} {
-			require.Equal(t, "created", a.postAs(p, "k-1", `{}`).Header().Get("Idempotency-Result"), name)
-		}
-		refreshed := alice
-		refreshed.Roles = []string{"customer", "more"}
-		require.Equal(t, "reused", a.postAs(refreshed, "k-1", `{}`).Header().Get("Idempotency-Result"))
-	})
-}
-
 // CONTRACT M-2
 func TestRepeatsOfARunningAttempt(t *testing.T) {
 	t.Run("repeat while running is in flight", func(t *testing.T) {

@@ -57,37 +57,6 @@ func TestRollbackAttempts(t *testing.T) {
 		_, err := core.New(core.Config{Store: store, Policy: core.Policy{Recovery: core.Rollback, Streaming: true}})
 		require.ErrorContains(t, err, "Policy: Streaming: no byte of a Rollback route leaves before COMMIT")
 	})
-	t.Run("Rollback survives the client going away", func(t *testing.T) {
-		ctx, hangUp := context.WithCancel(t.Context())
-		a := newRowsApp(t, core.Config{}, books(func(w http.ResponseWriter, r *http.Request) {
-			hangUp()
-			created(w, r)
-		}))
-		a.post("k-1", `{}`, withContext(ctx))
-		require.Equal(t, 1, a.rows())
-		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-	})
-	t.Run("the record of a running attempt is not visible to others before it commits", func(t *testing.T) {
-		entered, leave := make(chan struct{}), make(chan struct{})
-		a := newRowsApp(t, core.Config{}, books(func(w http.ResponseWriter, r *http.Request) {
-			close(entered)
-			<-leave
-			created(w, r)
-		}))
-		var wg sync.WaitGroup
-		wg.Go(func() { a.post("k-1", `{}`) })
-		<-entered
-		for _, command := range []string{`{}`, `{"another":1}`} {
-			w := a.post("k-1", command)
-			requireProblem(t, w, http.StatusConflict, core.CodeInFlight)
-			require.Equal(t, "2", w.Header().Get("Retry-After"))
-		}
-		close(leave)
-		wg.Wait()
-		require.Equal(t, "reused", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
-		requireProblem(t, a.post("k-1", `{"another":1}`), http.StatusConflict, core.CodeKeyReused)
-		require.Equal(t, 1, a.rows())
-	})
 	t.Run("what the handler has left behind ends with it", func(t *testing.T) {
 		var seen context.Context
 		a := newRowsApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {

@@ -85,35 +85,6 @@ func TestConstraintFailsAtTheCommitOfACall(t *testing.T) {
 	})
 }
 
-// A handler that ignores the error of its call and answers 201 gets no 201 out.
-//
-// CONTRACT X-3
-func TestErrorOfACallIsIgnored(t *testing.T) {
-	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {
-		a := newStepApp(t, newStore(t, db))
-		calls := 0
-		for _, fail := range []error{errors.New("no answer"), nil} {
-			w := a.post(func(ctx context.Context) error {
-				if err := reserve(ctx, nil); err != nil {
-					return err
-				}
-				_ = core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error { calls++; return fail }, core.Dedup(time.Hour))
-				return bookStep(ctx)
-			})
-			if fail != nil {
-				require.Equal(t, http.StatusInternalServerError, w.Code)
-				require.Contains(t, w.Body.String(), string(core.CodeCallUnfinished))
-				require.Equal(t, "unknown", w.Header().Get("Idempotency-Result"))
-				require.Equal(t, 1, countEffects(t, db), "what stands behind the call is undone")
-			} else {
-				require.Equal(t, http.StatusCreated, w.Code, w.Body)
-			}
-		}
-		require.Equal(t, 2, calls)
-		require.Equal(t, 2, countEffects(t, db))
-	})
-}
-
 // The same where the error says nothing about the command: a refusal of the handler is not recorded.
 //
 // CONTRACT

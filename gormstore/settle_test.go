@@ -55,22 +55,3 @@ func TestTextOfASettlement(t *testing.T) {
 		require.Equal(t, `issuer="https://issuer.example" subject="o\x00lga\xff"`, who)
 	})
 }
-
-// CONTRACT X-10
-func TestHistoryKeepsWhatUndidIt(t *testing.T) {
-	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, st *gormstore.Store) {
-		module := operated(t, st, core.Policy{Recovery: core.Resume, MaxAttempts: 1})
-		lost := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			require.NoError(t, reserve(r.Context(), nil))
-			require.NoError(t, core.Checkpoint(r.Context()))
-			w.WriteHeader(http.StatusBadGateway)
-		})
-		require.Equal(t, http.StatusConflict, serve(t, module, "k-1", lost).Code)
-		id := theUnknown(t, db, st)
-		decision := core.Decision{Who: "olga", Why: "the client gave up"}
-		require.ErrorIs(t, err2(module.Settle(t.Context(), id, decision)), store.ErrStepsFinished)
-		decision.Undone = "reservation 1 was given back"
-		require.NoError(t, err2(module.Settle(t.Context(), id, decision)))
-		require.Equal(t, decision.Undone, query[string](t, db, "SELECT undone FROM idempotency_settlement"))
-	})
-}

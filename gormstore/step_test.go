@@ -204,30 +204,6 @@ func TestNothingIsOpenInACall(t *testing.T) {
 	})
 }
 
-// A handler goes on without a database step that has failed: its segment is lost, no call leaves, and the key is free.
-//
-// CONTRACT X-16
-func TestFailedStepLosesItsSegment(t *testing.T) {
-	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, store *gormstore.Store) {
-		a := newStepApp(t, store)
-		require.Equal(t, http.StatusInternalServerError, a.post(func(ctx context.Context) error {
-			require.NoError(t, reserve(ctx, nil))
-			require.Error(t, gormstore.StepDo(ctx, "book", func(*gorm.DB) error { return errors.New("failed") }))
-			require.ErrorIs(t, core.CallDo(ctx, "charge", func(context.Context, core.DerivedKey) error {
-				t.Error("the call left")
-				return nil
-			}), core.ErrSegmentLost)
-			require.ErrorIs(t, core.Checkpoint(ctx), core.ErrSegmentLost)
-			return nil // a success, which does not leave
-		}).Code)
-		require.Zero(t, countEffects(t, db))
-		records := query[int64](t, db, "SELECT count(*) FROM idempotency_record")
-		require.Zero(t, records, "nothing has committed, and nothing is left behind")
-		require.Equal(t, http.StatusCreated, a.post(func(ctx context.Context) error { return reserve(ctx, nil) }).Code)
-		require.Equal(t, 1, countEffects(t, db))
-	})
-}
-
 // CONTRACT
 func TestFailedStatementInAStep(t *testing.T) {
 	sqlitePostgres(t, func(t *testing.T, db *gorm.DB) {

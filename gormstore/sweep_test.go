@@ -69,29 +69,6 @@ func sweepOnce(t *testing.T, st *gormstore.Store) {
 	require.NoError(t, err2(st.Sweep(t.Context(), 100, store.Window{})))
 }
 
-// The sweep leaves records that are still open, however long their deadline is over, and they are listed.
-//
-// CONTRACT T-3, T-4
-func TestSweepLeavesWhatIsOpen(t *testing.T) {
-	onStores(t, bothKinds, func(t *testing.T, db *gorm.DB, st *gormstore.Store) {
-		claims := map[core.Recovery]store.Claim{}
-		for _, r := range []core.Recovery{core.Park, core.Resume} {
-			c := command(r)
-			won(t, st, c)
-			claims[r] = c
-		}
-		advance(t, db, 100*24*time.Hour)
-		require.Equal(t, store.Swept{}, sweep(t, st, 100))
-		require.Equal(t, map[int]int{running: 2}, states(t, db))
-		unknown := try(st.List(t.Context(), store.Query{Unknown: true, Limit: 10})).ok(t)
-		require.Len(t, unknown, 1)
-		require.Equal(t, claims[core.Park].ID, unknown[0].ID)
-		halfDone := try(st.List(t.Context(), store.Query{HalfDone: true, Limit: 10})).ok(t)
-		require.Len(t, halfDone, 1)
-		require.Equal(t, claims[core.Resume].ID, halfDone[0].ID)
-	})
-}
-
 // What another transaction holds is left for the next sweep: a sweep waits for nobody.
 //
 // CONTRACT T-3

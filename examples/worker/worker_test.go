@@ -24,41 +24,6 @@ import (
 )
 
 // CONTRACT Q-1
-func TestDuplicatesAreSkipped(t *testing.T) {
-	everywhere(t, func(t *testing.T, p *env) {
-		var deliveries atomic.Int64
-		p.start(t, counting(&deliveries))
-		first, second := paid(t, "pay_1"), paid(t, "pay_2")
-		p.publish(t, first, second, first)
-		p.publish(t, first)
-		eventually(t, "all are acknowledged", func() bool { return deliveries.Load() >= 4 && p.backlog(t) == 0 })
-		require.EqualValues(t, 2, p.taken(t))
-		require.Equal(t, map[string]int{"pay_1": 1, "pay_2": 1}, p.mails(t))
-		require.Empty(t, p.buried(t))
-	})
-}
-
-// CONTRACT Q-1
-func TestAckThatIsLost(t *testing.T) {
-	everywhere(t, func(t *testing.T, p *env) {
-		var deliveries atomic.Int64
-		p.start(t, counting(&deliveries), func(next message.HandlerFunc) message.HandlerFunc {
-			return func(m *message.Message) ([]*message.Message, error) {
-				out, err := next(m)
-				if err == nil && deliveries.Load() == 1 {
-					err = errors.New("handled, and given back to the broker all the same")
-				}
-				return out, err
-			}
-		})
-		p.publish(t, paid(t, "pay_1"))
-		eventually(t, "it came twice", func() bool { return deliveries.Load() >= 2 && p.backlog(t) == 0 })
-		require.EqualValues(t, 1, p.taken(t))
-		require.Equal(t, map[string]int{"pay_1": 1}, p.mails(t))
-	})
-}
-
-// CONTRACT Q-1
 func TestPoisonDoesNotBlock(t *testing.T) {
 	everywhere(t, func(t *testing.T, p *env) {
 		known := paid(t, "pay_1")
@@ -282,23 +247,6 @@ func TestStoppedWorkerKeepsItsPlace(t *testing.T) {
 		p.publish(t, paid(t, "pay_new"))
 		eventually(t, "it is acknowledged", func() bool { return p.taken(t) == n+1 && p.backlog(t) == 0 })
 		require.EqualValues(t, 1, deliveries.Load(), "what was acknowledged has come again")
-	})
-}
-
-// CONTRACT Q-2
-func TestEventIsOutOnlyWithItsRows(t *testing.T) {
-	everywhere(t, func(t *testing.T, p *env) {
-		p.start(t)
-		err := p.db.Transaction(func(tx *gorm.DB) error {
-			ctx := gormstore.WithTx(t.Context(), tx)
-			require.NoError(t, p.side.publish(ctx, paid(t, "pay_undone")))
-			return gorm.ErrInvalidTransaction
-		})
-		require.ErrorIs(t, err, gorm.ErrInvalidTransaction)
-		p.publish(t, paid(t, "pay_1"))
-		eventually(t, "it is acknowledged", func() bool { return p.taken(t) == 1 && p.backlog(t) == 0 })
-		require.Equal(t, map[string]int{"pay_1": 1}, p.mails(t))
-		require.ErrorIs(t, p.side.publish(t.Context(), paid(t, "pay_2")), watermillidem.ErrNoTransaction)
 	})
 }
 
