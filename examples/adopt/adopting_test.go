@@ -18,9 +18,8 @@ import (
 
 var (
 	section = regexp.MustCompile(`\]\(\.\./examples/adopt/(\w+)/after\)`)
-	// What go vet prints above the findings of a package, or not.
-
-	block = regexp.MustCompile("(?s)```(diff|console|sql)\n(.*?)```")
+	diff    = regexp.MustCompile(`\]\(\.\./examples/adopt/(\w+/[\w-]+\.diff)\)`)
+	block   = regexp.MustCompile("(?s)```(diff|console|sql)\n(.*?)```")
 )
 
 // rows are what the apps have booked before the first step.
@@ -47,7 +46,7 @@ func TestAdopting(t *testing.T) {
 		}
 		found[name[1]] = true
 		t.Run(name[1], func(t *testing.T) {
-			blocks := block.FindAllStringSubmatch(text, -1)
+			blocks := block.FindAllStringSubmatch(withDiffs(t, text), -1)
 			w := open(t, name[1], idemvet)
 			for _, b := range slices.Backward(blocks) {
 				for _, h := range slices.Backward(hunks(b)) {
@@ -68,6 +67,16 @@ func TestAdopting(t *testing.T) {
 		})
 	}
 	require.Len(t, found, len(rows))
+}
+
+// withDiffs puts the diffs that a text links to behind their links.
+func withDiffs(t *testing.T, text string) string {
+	t.Helper()
+	return diff.ReplaceAllStringFunc(text, func(link string) string {
+		content, err := os.ReadFile(diff.FindStringSubmatch(link)[1])
+		require.NoError(t, err)
+		return link + "\n```diff\n" + string(content) + "```\n"
+	})
 }
 
 // walk is an app on its way from before to after.
