@@ -15,8 +15,7 @@ import (
 // AuditRoutes compares the routes of a router with the table (D-2). It returns one error with a line for each finding,
 // nil if there is none:
 //
-//   - an unsafe route that is not declared. With Config.Owns, only one that can take requests of an owned group, or that is
-//     behind a guard; others are listed (EventUndeclared, Undeclared). The error ends with the lines to paste;
+//   - an unsafe route that is not declared. The error ends with the lines to paste;
 //   - a route that needs a key and is not behind JWT guard, roles guard, key guard and interceptor in this order, each
 //     once; without a table every unsafe route needs one;
 //   - a route that needs a key and has its handler in common with a safe method of its pattern, which would run it without a
@@ -25,7 +24,7 @@ import (
 //   - a route that needs a key and decodes its body behind the key guard: an honest repeat may be compressed differently;
 //   - an exempt or safe route that asks for roles and is not behind JWT guard and roles guard;
 //   - a route that cannot be proven to be guarded as it must be;
-//   - a declared route that the router does not have, and an owned group without an unsafe route.
+//   - a declared route that the router does not have.
 //
 // A route in shadow is no finding, nor is one that is Unguarded. The observer is told of each one (EventShadowed,
 // EventUnguarded). Shadowed lists the first, and [Module.Table] has both.
@@ -34,7 +33,7 @@ func (m *Module) AuditRoutes(mounted []adapter.MountedRoute) error {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Method, b.Method))
 	})
 	var findings []error
-	var missing, listed []adapter.MountedRoute
+	var missing []adapter.MountedRoute
 	told := map[any]bool{} // handlers that safe methods run, too
 	exists := make(map[routeKey]bool, len(mounted))
 	for _, r := range mounted {
@@ -54,11 +53,9 @@ func (m *Module) AuditRoutes(mounted []adapter.MountedRoute) error {
 				findings = append(findings, fmt.Errorf("%s: %s%s requests run its handler without a key; register it with its method "+
 					"alone, or declare them Exempt with the reason", r, registered, strings.Join(methods, ", ")))
 			}
-		case m.belongsToOthers(r):
-			listed = append(listed, r)
 		default:
 			missing = append(missing, r)
-			findings = append(findings, fmt.Errorf("%s: %s%s", r, problem.Detail, m.whyOwned(r)))
+			findings = append(findings, fmt.Errorf("%s: %s", r, problem.Detail))
 		}
 		switch {
 		case policy == nil:
@@ -69,7 +66,6 @@ func (m *Module) AuditRoutes(mounted []adapter.MountedRoute) error {
 			m.observe(context.Background(), Event{Kind: EventUnguarded, Method: r.Method, Route: r.Pattern})
 		}
 	}
-	m.list(listed)
 	m.keepTable(mounted)
 	for _, d := range m.Declared() {
 		if !exists[routeKey{d.Method, d.Pattern}] {
@@ -77,10 +73,9 @@ func (m *Module) AuditRoutes(mounted []adapter.MountedRoute) error {
 				"compared as they are spelled", d.Method, d.Pattern))
 		}
 	}
-	findings = append(findings, m.emptyGroups(mounted)...)
 	if len(missing) > 0 {
-		findings = append(findings, fmt.Errorf("lines for Config.Routes; replace Exempt by a Recovery, or TODO by the reason why "+
-			"a repeat does no harm:\n\t%s", strings.Join(linesOf(missing), "\n\t")))
+		findings = append(findings, fmt.Errorf("lines for Config.Routes; replace Exempt by a Recovery or, for now, by Unguarded, "+
+			"and TODO by the reason:\n\t%s", strings.Join(linesOf(missing), "\n\t")))
 	}
 	if len(findings) > 0 {
 		return fmt.Errorf("idem: audit: %w", errors.Join(findings...))
@@ -217,25 +212,6 @@ func join(guards []adapter.Guard) string {
 	return strings.Join(names, ", ")
 }
 
-// Undeclared returns the unsafe routes that the last audit found outside of Config.Owns and not in the table. They are
-// sorted, and are lines to paste into the table. Print them at the start: a repeat on such a route runs again. It is
-// empty before the first audit, and also without Owns, because the audit then refuses these routes.
-func (m *Module) Undeclared() []string {
-	if lines := m.undeclared.Load(); lines != nil {
-		return slices.Clone(*lines)
-	}
-	return nil
-}
-
-// list keeps the routes for Undeclared, and sends the observer an event for each.
-func (m *Module) list(routes []adapter.MountedRoute) {
-	for _, r := range routes {
-		m.observe(context.Background(), Event{Kind: EventUndeclared, Method: r.Method, Route: r.Pattern})
-	}
-	lines := linesOf(routes)
-	m.undeclared.Store(&lines)
-}
-
 // linesOf returns routes as lines of the table, each once. New refuses such a line until its TODO is replaced.
 func linesOf(routes []adapter.MountedRoute) (lines []string) {
 	for _, r := range routes {
@@ -245,103 +221,4 @@ func linesOf(routes []adapter.MountedRoute) (lines []string) {
 		}
 	}
 	return lines
-}
-
-// belongsToOthers reports whether other code serves an unsafe route that is not in the table. It is outside of Config.Owns,
-// and has no guard. A guard would refuse every request to it with 500, so such a route is a finding.
-func (m *Module) belongsToOthers(r adapter.MountedRoute) bool {
-	return len(m.cfg.Owns) > 0 && m.owner(r) == "" && !isGuarded(r)
-}
-
-// owner returns the group of Config.Owns that the route belongs to; "" for none.
-func (m *Module) owner(r adapter.MountedRoute) string {
-	for _, group := range m.cfg.Owns {
-		if reaches(r, group) {
-			return group
-		}
-	}
-	return ""
-}
-
-// isGuarded reports whether a guard of a module is in front of the route. JWTGuard belongs to no module.
-func isGuarded(r adapter.MountedRoute) bool {
-	return slices.ContainsFunc(r.Guards(), func(g adapter.Guard) bool { return g != adapter.GuardJWT })
-}
-
-// whyOwned explains why the audit refuses a route that is not in the table, if the reason is not obvious.
-func (m *Module) whyOwned(r adapter.MountedRoute) string {
-	switch group := m.owner(r); {
-	case len(m.cfg.Owns) == 0:
-		return ""
-	case group == "":
-		return ". It is outside of Config.Owns, but behind the guards, which refuse it: mount them on fewer routes, or declare it"
-	case !strings.HasPrefix(r.Pattern, group):
-		return ". It can take requests of the owned group " + group
-	}
-	return ""
-}
-
-// emptyGroups returns a finding for each owned group without an unsafe route: its spelling may be wrong.
-func (m *Module) emptyGroups(mounted []adapter.MountedRoute) (findings []error) {
-	for _, group := range m.cfg.Owns {
-		if !slices.ContainsFunc(mounted, func(r adapter.MountedRoute) bool { return !isSafe(r.Method) && reaches(r, group) }) {
-			findings = append(findings, fmt.Errorf("%s: is in Config.Owns, but the router has no unsafe route there; patterns are "+
-				"compared as they are spelled", group))
-		}
-	}
-	return findings
-}
-
-// reaches reports whether the route can receive a request below the group: "/v1/*" and "/:version/payments" can, for
-// "/v1/payments". If it is uncertain, the result is true.
-func reaches(r adapter.MountedRoute, group string) bool {
-	below, pattern := segments(group), segments(r.Pattern)
-	for i, want := range below {
-		if i == len(pattern) {
-			return r.Subtree
-		}
-		if !meet(want, pattern[i]) {
-			return false
-		}
-		if takesRest(pattern[i]) {
-			return true
-		}
-	}
-	return true
-}
-
-// segments splits a path. It leaves out empty segments, because some middleware cleans paths before the router sees them.
-// It also leaves out "{$}", the end of a pattern of ServeMux.
-func segments(path string) []string {
-	return slices.DeleteFunc(strings.Split(path, "/"), func(s string) bool { return s == "" || s == "{$}" })
-}
-
-// meet reports whether a segment of a request may match both segments of patterns.
-func meet(a, b string) bool {
-	aHead, aOpen := head(a)
-	bHead, bOpen := head(b)
-	switch {
-	case aOpen && bOpen:
-		return strings.HasPrefix(aHead, bHead) || strings.HasPrefix(bHead, aHead)
-	case aOpen:
-		return strings.HasPrefix(b, aHead)
-	case bOpen:
-		return strings.HasPrefix(a, bHead)
-	}
-	return a == b
-}
-
-// head returns the fixed beginning of a segment, and whether more may follow: a parameter (":id", "{id}") or a wildcard.
-func head(segment string) (text string, open bool) {
-	if i := strings.IndexAny(segment, ":*{"); i >= 0 {
-		return segment[:i], true
-	}
-	return segment, false
-}
-
-// takesRest reports whether a segment of a pattern matches the whole rest of a path: "*", "*path", "{path...}", and an
-// expression that itself has slashes.
-func takesRest(segment string) bool {
-	return strings.Contains(segment, "*") || strings.Contains(segment, "...") ||
-		strings.Contains(segment, "{") && !strings.Contains(segment, "}")
 }

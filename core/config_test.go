@@ -42,12 +42,6 @@ func exempt(reason string) core.Config {
 	return core.Config{Store: memstore.New(), Routes: core.Routes{"PUT /x": {Exempt: reason}}}
 }
 
-func owns(group string) core.Config {
-	cfg := routes("POST /pay")
-	cfg.Owns = []string{group}
-	return cfg
-}
-
 // ietf asks for the profile of the draft.
 func ietf(problemBase, policyURL string) core.Config {
 	return park(func(c *core.Config) { c.Profile, c.ProblemBase, c.PolicyURL = core.IETF, problemBase, policyURL })
@@ -207,12 +201,6 @@ func TestConfigurationErrors(t *testing.T) {
 		"resumes a park route":     {park(func(c C) { c.Resume = map[string]core.Resumer{"POST /pay": nil} }), []string{`Resume["POST /pay"]: is no route with the recovery core.Resume`}},
 		"resumes nothing":          {core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Resume}, Resume: map[string]core.Resumer{"POST /pay": nil}}, []string{`Resume["POST /pay"]: is nil`}},
 		"resumes no route":         {core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Resume}, Resume: map[string]core.Resumer{"/pay": nil}}, []string{`Resume["/pay"]: is no route`, "METHOD /pattern"}},
-		"owns a method":            {owns("POST /pay"), []string{`Owns: "POST /pay" is not the beginning of patterns`, "no method"}},
-		"owns a wildcard":          {owns("/v1/*"), []string{`Owns: "/v1/*" is not`, "no wildcard"}},
-		"owns two":                 {owns("/v1 /v2"), []string{`Owns: "/v1 /v2" is not`}},
-		"owns a rest":              {owns("/v1/{rest...}"), []string{`Owns: "/v1/{rest...}" is not`}},
-		"owns nothing":             {owns(""), []string{`Owns: "" is not`}},
-		"owns without a table":     {park(func(c C) { c.Owns = []string{"/pay"} }), []string{"Owns: without Routes", "declare the routes"}},
 		"all exempt":               {policy(func(p P) { p.Recovery, p.Exempt = 0, "x" }), []string{"Policy.Exempt: ", "declare the routes"}},
 		"safe with recovery":       {routes("GET /pay"), []string{`Routes["GET /pay"]: Recovery: GET is a safe method`, "leave Recovery out"}},
 		"safe, exempt by a word":   {core.Config{Store: memstore.New(), Routes: core.Routes{"HEAD /pay": {Exempt: "x"}}}, []string{`Exempt: "x" is no reason`}},

@@ -14,8 +14,8 @@
 // A [Store] keeps the records: gormstore for PostgreSQL and SQLite, memstore for tests. Package store says what a store has
 // to do. Only the author of a store needs it.
 //
-// [Module.AuditRoutes] returns an error for a router with routes that lack guards or are not declared. With [Config].Owns it
-// asks for the routes of those groups only, and [Module.Undeclared] lists the others.
+// [Module.AuditRoutes] returns an error for a router with routes that lack guards or are not declared. A route that is not
+// guarded yet is declared as such, with its reason (Policy.Unguarded), and stays in sight: [Module.Table].
 //
 // The calls for handlers are [Call], [Checkpoint], [DeriveCall], [DeriveEvent], [Operation], [Reference], [CommandHashOf],
 // [NotApplied], [Failed], [KeepRows] and [InShadow].

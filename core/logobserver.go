@@ -11,7 +11,7 @@ import (
 
 // LogObserver writes events to a log. Events that need attention ([EventKind.IsWarning]) are warnings. At level info
 // are: the reason of a 401, of a 403, of a 500 misconfigured and of a 500 route_undeclared; why an attempt was rolled
-// back; an attempt that has freed its key although it counted as unknown; undeclared and unguarded routes; erasures;
+// back; an attempt that has freed its key although it counted as unknown; unguarded routes; erasures;
 // answers that operators have read; and settlements, also refused ones. All others are debug messages. An attempt that
 // was rolled back because a statement of it, or its COMMIT, has failed is a warning: the client gets 500
 // transaction_aborted. Of that error only the SQLSTATE is logged, because the text of a database may have values of the
@@ -26,7 +26,7 @@ func LogObserver(log *slog.Logger) Observer {
 			level = slog.LevelWarn
 		case e.Kind.IsWarning():
 			level = slog.LevelWarn
-		case e.Kind == EventUndeclared, e.Kind == EventUnguarded, e.Kind == EventErasing, e.Kind == EventErased,
+		case e.Kind == EventUnguarded, e.Kind == EventErasing, e.Kind == EventErased,
 			e.Kind == EventAnswerRead, e.Kind == EventSettled, e.Kind == EventSettleRefused,
 			e.Kind == EventProposed, e.Kind == EventWithdrawn,
 			e.Kind == EventRetried, e.Kind == EventGivenUp, e.Kind == EventKeysRefused, e.Kind == EventMarked,

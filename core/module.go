@@ -25,12 +25,6 @@ type Config struct {
 	Store Store
 	// Routes is the table of the app's routes. With it, an unsafe route that is not in the table is refused (O-4).
 	Routes Routes
-	// Owns lists the groups of routes that this module is responsible for. A group is the beginning of patterns, as the
-	// router spells them: "/v1/payments" is that route and every route below it, but not "/v1/payments-old". The audit
-	// refuses an unsafe route that can receive a request of a group and is not in the table. Other unsafe routes outside the
-	// guards are only listed (see [Module.Undeclared]). The guards themselves refuse every unsafe route that is not in the
-	// table, as without Owns. Owns needs Routes. Default: all routes of the router.
-	Owns []string
 	// Policy is the module's own policy. Without Routes it applies to every unsafe route behind the guards, and must have no
 	// Exempt or Unguarded. With Routes it supplies the value of zero fields in their policies, and must have no Recovery,
 	// Roles, Exempt, Unguarded, Review, ShadowUntil, Formerly or Streaming.
@@ -116,20 +110,19 @@ type Module struct {
 	asking  chan struct{} // holds a token while the store is asked
 	ages    knownAges     // what the store has said of the ages of timed keys
 	// timedFor is how long the records of timed keys stay after the end of their attempt, at least; 0 without such keys.
-	timedFor   time.Duration
-	service    []byte // Scoping.service, hashed once
-	instance   store.Instance
-	orphans    orphans
-	outage     outage
-	readiness  readiness
-	inUse      contextsInUse
-	tracer     Tracer   // Config.Observer, if it is one
-	unwritten  sync.Map // routeKey -> *atomic.Int64: successes whose transaction carried no write
-	failing    sync.Map // routeKey -> *atomic.Int64: refusals behind a statement that had failed
-	undeclared atomic.Pointer[[]string]
-	table      atomic.Pointer[[]string]
-	calls      seenNames // for Operator.Find
-	refNames   seenNames // for Operator.Referred
+	timedFor  time.Duration
+	service   []byte // Scoping.service, hashed once
+	instance  store.Instance
+	orphans   orphans
+	outage    outage
+	readiness readiness
+	inUse     contextsInUse
+	tracer    Tracer   // Config.Observer, if it is one
+	unwritten sync.Map // routeKey -> *atomic.Int64: successes whose transaction carried no write
+	failing   sync.Map // routeKey -> *atomic.Int64: refusals behind a statement that had failed
+	table     atomic.Pointer[[]string]
+	calls     seenNames // for Operator.Find
+	refNames  seenNames // for Operator.Referred
 
 	wake      chan struct{} // of Run: there is something to go on with
 	strangers sync.Map      // stranger -> time.Time: when Run last told of its operations
@@ -204,14 +197,6 @@ func New(cfg Config) (*Module, error) {
 		case resume == nil:
 			bad("Resume[%q]: is nil; leave out a route that only its clients go on with", name)
 		}
-	}
-	for _, group := range cfg.Owns {
-		if !strings.HasPrefix(group, "/") || strings.ContainsAny(group, " \t") || slices.ContainsFunc(segments(group), takesRest) {
-			bad("Owns: %q is not the beginning of patterns, such as \"/v1/payments\": no method, no wildcard", group)
-		}
-	}
-	if cfg.Owns != nil && cfg.Routes == nil {
-		bad("Owns: without Routes there is no table that a route could be missing in; declare the routes")
 	}
 	if !isToken(cfg.Header) {
 		bad("Header: %q is not a header name", cfg.Header)

@@ -49,7 +49,6 @@ const (
 	EventGivenUp       EventKind = "given_up"     // an operator has parked a half-done operation: Who, Why
 	EventKeysRefused   EventKind = "keys_refused" // keys made before a moment are refused: Until, Count routes, Who, Why
 	EventMarked        EventKind = "marked"       // operations that the database has lost are marked: Count, Who, Why
-	EventUndeclared    EventKind = "undeclared"   // the audit found an unsafe route outside of Config.Owns and the table
 	EventUnguarded     EventKind = "unguarded"    // the audit found a route that is declared as not guarded yet
 
 	EventLeaseLost         EventKind = "lease_lost"          // an attempt could not renew its lease; its context ends: Err

@@ -46,7 +46,7 @@ func TestLogObserver(t *testing.T) {
 			slog.LevelDebug: {core.EventClaimed, core.EventCompleted, core.EventFreed, core.EventRolledBack, core.EventYielded,
 				core.EventReplayed, core.EventRefused, core.EventResumed, core.EventReconciled,
 				core.EventSwept, core.EventCaughtUp, core.EventWouldClaim},
-			slog.LevelInfo: {core.EventUndeclared, core.EventErasing, core.EventErased, core.EventAnswerRead, core.EventSettled,
+			slog.LevelInfo: {core.EventErasing, core.EventErased, core.EventAnswerRead, core.EventSettled,
 				core.EventSettleRefused},
 			slog.LevelWarn: {core.EventLeaseLost, core.EventUnknown, core.EventStale, core.EventUnconfirmed,
 				core.EventNotAppliedRefused, core.EventFailed, core.EventSuspectedDuplicate, core.EventWouldReplay,

@@ -73,22 +73,6 @@ func TestAuditUnobserved(t *testing.T) {
 	require.Equal(t, 2, hooked)
 }
 
-// A wildcard above the group takes its requests on a host of its own, too.
-//
-// CONTRACT D-2, K-8
-func TestAuditOfOwnedGroups(t *testing.T) {
-	idem := adaptertest.NewModule(t, core.Config{Owns: []string{"/v1/pay"}, Routes: core.Routes{"POST /v1/pay": {Recovery: core.Park}}})
-	never := func(echo.Context) error { t.Error("a handler ran"); return nil }
-	e := newApp().echo
-	e.POST("/v1/pay", never, echoidem.JWTGuard(adaptertest.NewVerifier(t)), echoidem.Idempotent(idem))
-	e.Host("a.example").POST("/cart", never)
-	e.Host("b.example").POST("/cart", never)
-	require.NoError(t, echoidem.Audit(e, idem))
-	require.Equal(t, []string{`"POST /cart": {Exempt: "TODO"},`}, idem.Undeclared())
-	e.Host("b.example").Any("/v1/p*", never)
-	require.ErrorContains(t, echoidem.Audit(e, idem), "PATCH b.example/v1/p*: this route is not in the table")
-}
-
 // Echo reads the slice of a route's middleware again at each request. If the app has changed it, the route is unproven.
 //
 // CONTRACT D-2

@@ -5,7 +5,6 @@ type MountedRoute struct {
 	Host    string // for routers that tell hosts apart; "" for the others
 	Method  string // "" for any: it counts as a route of each method of RFC 9110 and PATCH
 	Pattern string // as the router spells it
-	Subtree bool   // the pattern takes every path below it, too, and does not say so by a wildcard
 	// Handler tells the route's handler from others: see [HandlerOf]. nil if it is not known. A route of any method needs none.
 	Handler any
 	// Chain is what a request meets on its way to the handler, in that order. It may end with the handler.

@@ -2,7 +2,6 @@ package httpidem
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/adapter"
@@ -19,7 +18,7 @@ func Audit(r *Router, idem *core.Module) error {
 	routes := make([]adapter.MountedRoute, len(*r.routes))
 	for i, one := range *r.routes {
 		routes[i] = adapter.MountedRoute{Host: one.host, Method: one.method, Pattern: one.path,
-			Subtree: strings.HasSuffix(one.path, "/"), Handler: one.handler, Chain: ChainOf(one.middleware...)}
+			Handler: one.handler, Chain: ChainOf(one.middleware...)}
 	}
 	return idem.AuditRoutes(routes)
 }

@@ -175,7 +175,7 @@ func Run(t *testing.T, a Adapter) {
 		{"method changed behind the router", methodChangedBehindTheRouter},
 		{"audit", auditOfGuards},
 		{"audit of the module's own policy", auditOfOwnPolicy},
-		{"audit of owned groups", auditOfOwnedGroups}, {"audit of any method", auditOfAnyMethod},
+		{"audit of any method", auditOfAnyMethod},
 		{"audit of one handler", auditOfOneHandler}, {"table of the audit", tableOfTheAudit},
 		{"panic", panics},
 		{"rollback", rollback},

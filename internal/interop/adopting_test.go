@@ -47,8 +47,9 @@ func newOwnApp(t *testing.T) *ownApp {
 	require.NoError(t, gormstore.Audit(t.Context(), db, &newPayment{}))
 	store, err := gormstore.New(db)
 	require.NoError(t, err)
-	idem, err := core.New(core.Config{Store: store, Observer: observer, Owns: []string{"/payments"}, Routes: core.Routes{
+	idem, err := core.New(core.Config{Store: store, Observer: observer, Routes: core.Routes{
 		"POST /payments": {Recovery: core.Rollback},
+		"POST /likes":    {Unguarded: "goes in with the next release"},
 	}})
 	require.NoError(t, err)
 	return &ownApp{db: db, idem: idem}
@@ -119,7 +120,7 @@ func (a *ownApp) try(t *testing.T, app http.Handler, by callers) {
 		require.NoError(t, a.db.Model(&newPayment{}).Count(&rows).Error)
 		require.Equal(t, want, rows)
 	}
-	require.Len(t, a.idem.Undeclared(), 1, "the route of another group")
+	require.Contains(t, strings.Join(a.idem.Table(), "\n"), "POST /likes: not guarded yet")
 	require.Equal(t, http.StatusNoContent, send("/likes", "", by.first).Code, "it needs no key")
 	require.Equal(t, http.StatusUnauthorized, send("/payments", "key-1", nil).Code)
 	require.Equal(t, http.StatusBadRequest, send("/payments", "", by.first).Code)

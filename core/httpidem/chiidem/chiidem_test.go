@@ -171,21 +171,6 @@ func TestStockMiddleware(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, client.Do(adaptertest.Call{Path: "/v1/nope"}).Status)
 }
 
-// A mounted handler takes every path below it.
-//
-// CONTRACT D-2
-func TestAuditOfOwnedGroups(t *testing.T) {
-	idem := adaptertest.NewModule(t, core.Config{Owns: []string{"/v1/pay"}, Routes: core.Routes{"POST /v1/pay": {Recovery: core.Park}}})
-	r, never := chi.NewRouter(), http.NotFoundHandler()
-	r.With(httpidem.JWTGuard(adaptertest.NewVerifier(t)), httpidem.Idempotent(idem)).Method(http.MethodPost, "/v1/pay", never)
-	r.Method(http.MethodPost, "/v2/{id:[0-9]+}", never)
-	r.NotFound(never.ServeHTTP)
-	require.NoError(t, chiidem.Audit(r, idem))
-	require.Equal(t, []string{`"POST /v2/{id:[0-9]+}": {Exempt: "TODO"},`}, idem.Undeclared())
-	r.Mount("/v1", never)
-	require.ErrorContains(t, chiidem.Audit(r, idem), "POST /v1/*: this route is not in the table")
-}
-
 // chi.Chain keeps the slice that it is given, and makes the chain at once. What the app does to the slice afterwards is not
 // what chi runs.
 //

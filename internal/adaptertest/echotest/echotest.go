@@ -339,7 +339,7 @@ func bodyDump(t *testing.T, e Echo) {
 // CONTRACT D-2, O-4
 func auditOfTheWholeEcho(t *testing.T, e Echo) {
 	routes := core.Routes{"POST /v1/pay": {Recovery: core.Park}}
-	idem := adaptertest.NewModule(t, core.Config{Owns: []string{"/v1/pay"}, Routes: routes})
+	idem := adaptertest.NewModule(t, core.Config{Routes: routes})
 	app, never := e.New(), adaptertest.Never(t, e.Adapter)
 	app.Handle(http.MethodPost, "/v1/pay", never)
 	app.Use(e.JWTGuard(adaptertest.NewVerifier(t)), e.Idle, e.Idempotent(idem))

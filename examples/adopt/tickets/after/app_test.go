@@ -17,7 +17,7 @@ func TestAfter(t *testing.T) {
 	require.NoError(t, err)
 	e := router(db, idem)
 	require.NoError(t, audit(t.Context(), e, idem, db))
-	require.Equal(t, []string{`"PUT /v1/shows/:id/like": {Exempt: "TODO"},`}, idem.Undeclared())
+	require.Contains(t, idem.Table(), "PUT /v1/shows/:id/like: not guarded yet: a like too many, until the next release")
 	app := drive.Serve(t, e, db)
 	require.JSONEq(t, `{"status":"unready","missing":["run"]}`, app.Do(http.MethodGet, "/readyz", "", "", "").Body, "main calls Run")
 	token, err := newToken("customer-1")

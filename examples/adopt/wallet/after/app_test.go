@@ -16,7 +16,7 @@ func TestAfter(t *testing.T) {
 	require.NoError(t, err)
 	r := router(idem)
 	require.NoError(t, audit(t.Context(), r, idem))
-	require.Equal(t, []string{`"POST /api/wallet": {Exempt: "TODO"},`, `"POST /login": {Exempt: "TODO"},`}, idem.Undeclared())
+	require.Contains(t, idem.Table(), "POST /api/wallet: not guarded yet: goes in with the next release")
 	app := drive.Serve(t, r, db)
 	require.JSONEq(t, `{"status":"unready","missing":["run"]}`, app.Do(http.MethodGet, "/readyz", "", "", "").Body, "main calls Run")
 	alice := tokenOf(t, 1)
