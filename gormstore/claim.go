@@ -21,6 +21,10 @@ func claimArgs(c store.Claim) []any {
 		txn.Micros(c.Key.Valid.From), latestOf(c), floorName(c), txn.Micros(c.Key.Made), c.Key.Timed)
 }
 
+func takeOverArgs(c store.Claim, seen store.Record) []any {
+	return append(claimArgs(c), seen.Fence, txn.Latest(c.Window), seen.State() == store.Free, c.Traceparent, seen.EndsBefore())
+}
+
 // wonRecord is the record that a claim has just made.
 func wonRecord(c store.Claim, fence int64, now time.Time) store.Record {
 	return store.Record{
@@ -130,15 +134,15 @@ func (s *Store) insert(ctx context.Context, q txn.Querier, c store.Claim) (store
 	if floor != "" {
 		from, to, name = max(from, txn.Micros(c.Key.Valid.From)), latestOf(c), insertTimed
 	}
-	args := append(make([]any, 0, 18),
+	args := append(make([]any, 0, 17),
 		c.ID[:], c.Scope[:], c.Owner[:], int64(c.Recovery), c.Method, c.Route, int64(c.Hash.Version), c.Hash.Sum[:],
-		c.Lease.Microseconds(), c.Deadline.Microseconds(), c.Realm[:], from, to, c.Key.Timed, c.Traceparent, txn.LockKey(c.ID))
+		c.Lease.Microseconds(), c.Deadline.Microseconds(), c.Realm[:], from, to, c.Key.Timed, c.Traceparent)
 	if floor != "" {
 		args = append(args, txn.Micros(c.Key.Made), floor)
 	}
 	var now pgtype.Int8
 	var by txn.Server
-	err := s.db.AskOn(ctx, q, name, &by, []any{&now, &by.PID, &by.Started}, args...)
+	err := s.db.AskLocked(ctx, q, txn.LockKey(c.ID), name, &by, []any{&now, &by.PID, &by.Started}, args...)
 	if err != nil || !now.Valid {
 		return store.Claimed{}, err
 	}
@@ -217,10 +221,8 @@ func (s *Store) takeOver(ctx context.Context, q txn.Querier, c store.Claim, rec 
 	}
 	var fence, attempts, created, now pgtype.Int8
 	var by txn.Server
-	args := append(claimArgs(c), rec.Fence, txn.Latest(c.Window), rec.State() == store.Free, txn.LockKey(c.ID), c.Traceparent,
-		rec.EndsBefore())
 	row := []any{&fence, &attempts, &created, &now, &by.PID, &by.Started}
-	if err := s.db.AskOn(ctx, q, takeOver, &by, row, args...); err != nil {
+	if err := s.db.AskLocked(ctx, q, txn.LockKey(c.ID), takeOver, &by, row, takeOverArgs(c, rec)...); err != nil {
 		return store.Claimed{}, err
 	}
 	if fence.Valid {
@@ -278,9 +280,7 @@ func (s *Store) claimAndAsk(ctx context.Context, q txn.Querier, c store.Claim) (
 }
 
 func (s *Store) takeOverAndAsk(ctx context.Context, q txn.Querier, c store.Claim, rec store.Record) (store.Claimed, error) {
-	args := append(claimArgs(c), rec.Fence, txn.Latest(c.Window), rec.State() == store.Free, c.Traceparent, rec.EndsBefore(),
-		txn.LockKey(c.ID))
-	n, err := s.db.Exec(ctx, q, takeOver, args...)
+	n, err := s.db.Exec(ctx, q, takeOver, append(takeOverArgs(c, rec), txn.LockKey(c.ID))...)
 	if err == nil && n == 0 { // another claim was quicker, or the clock has gone back a little
 		err = txn.ErrRace
 	}

@@ -20,27 +20,26 @@ func (s *Store) Erase(ctx context.Context, scope store.Scope, after store.ID, li
 	if err != nil || len(ids) == 0 {
 		return page, err
 	}
-	var erased int64
 	err = s.db.InTx(ctx, func(q txn.Querier) error {
-		erased = 0
+		var erased []store.ID
 		for _, id := range ids { // in the order of the ids: two erasures never wait for each other in a circle
 			n, err := s.db.Exec(ctx, q, erase, id[:], scope[:])
-			for _, name := range []txn.Statement{dropSteps, dropReferences, blankNotes} {
-				if err == nil && n == 1 {
-					_, err = s.db.Exec(ctx, q, name, id[:])
-				}
-			}
 			if err != nil {
 				return err
 			}
-			erased += n
+			if n == 1 {
+				erased = append(erased, id)
+			}
 		}
-		return nil
+		page.Records = len(erased)
+		if err := s.db.Durably(ctx, q); err != nil {
+			return err
+		}
+		return s.changeAll(ctx, q, byIDs{dropStepsOf, erased}, byIDs{dropReferencesOf, erased}, byIDs{blankNotesOf, erased})
 	})
 	if err != nil {
 		return store.ErasedPage{}, err
 	}
-	page.Records = int(erased)
 	return page, nil
 }
 

@@ -47,7 +47,7 @@ func (s *Store) Mark(ctx context.Context, m store.Marking) (done store.Imported,
 // Adopt implements [store.Operations].
 func (s *Store) Adopt(ctx context.Context, c store.Claim) error {
 	var none store.Scope
-	return s.db.InTx(ctx, func(q txn.Querier) error {
+	return s.db.Write(ctx, func(q txn.Querier) error {
 		_, err := s.db.Exec(ctx, q, adopt, c.ID[:], none[:], c.Scope[:], c.Realm[:], c.Method, c.Route, c.Key.Timed)
 		return err
 	})

@@ -35,9 +35,6 @@ func (s *Store) Propose(ctx context.Context, n store.Note, w store.Window) error
 func (s *Store) Withdraw(ctx context.Context, token [16]byte, n store.Note) error {
 	n.Kind, n.Decision = store.WithdrawalNote, nil
 	return s.joined(ctx, func(q txn.Querier) error {
-		if err := s.db.Durably(ctx, q); err != nil {
-			return err
-		}
 		taken, err := s.endProposal(ctx, q, n.ID, token, n.Fence, store.Withdrawn, "", func() error {
 			return s.annotate(ctx, q, n, store.Window{})
 		})

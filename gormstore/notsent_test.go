@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"net"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -59,11 +58,10 @@ func TestClaimWithoutAConnection(t *testing.T) {
 	requireNotSent()
 }
 
-// lossy is a driver that calls a connection bad behind a statement that was sent. Then no connection can be opened.
+// lossy is a driver that calls a connection bad behind a COMMIT that was sent. Then no connection can be opened.
 type lossy struct {
 	driver.Connector
-	begins string
-	away   atomic.Bool
+	loses, away atomic.Bool
 }
 
 type lossyConn struct {
@@ -83,14 +81,25 @@ func (l *lossy) Connect(ctx context.Context) (driver.Conn, error) {
 	return lossyConn{c.(*stdlib.Conn), l}, nil
 }
 
-// QueryContext implements [driver.QueryerContext].
-func (c lossyConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	rows, err := c.Conn.QueryContext(ctx, query, args)
-	if err == nil && strings.Contains(query, c.of.begins) {
-		c.of.away.Store(true)
-		return nil, errors.Join(driver.ErrBadConn, rows.Close(), c.Conn.Close())
+// BeginTx implements [driver.ConnBeginTx].
+func (c lossyConn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
+	tx, err := c.Conn.BeginTx(ctx, options)
+	return lossyTx{tx, c}, err
+}
+
+type lossyTx struct {
+	driver.Tx
+	on lossyConn
+}
+
+// Commit implements [driver.Tx].
+func (t lossyTx) Commit() error {
+	err := t.Tx.Commit()
+	if err == nil && t.on.of.loses.Load() {
+		t.on.of.away.Store(true)
+		return errors.Join(driver.ErrBadConn, t.on.Conn.Close())
 	}
-	return rows, err
+	return err
 }
 
 // A driver may call a connection bad over which the claim was sent. Where there is no other connection, the claim may have
@@ -101,12 +110,12 @@ func TestClaimOverAConnectionThatIsCalledBad(t *testing.T) {
 	t.Parallel()
 	url := migratedURL(t)
 	config := try(pgx.ParseConfig(url)).ok(t)
-	bad := &lossy{Connector: stdlib.GetConnector(*config), begins: "no text has this"}
+	bad := &lossy{Connector: stdlib.GetConnector(*config)}
 	pool := sql.OpenDB(bad)
 	t.Cleanup(func() { require.NoError(t, pool.Close()) })
 	st := newStore(t, openDB(t, postgres.New(postgres.Config{Conn: pool}), 2))
 	require.NoError(t, st.Validate(t.Context()))
-	bad.begins = "INSERT INTO"
+	bad.loses.Store(true)
 	c := command(store.Park)
 	_, err := st.Claim(within(t, 10*time.Second), c)
 	require.Error(t, err)

@@ -90,13 +90,19 @@ func unsettled(r store.Record, fence int64, w store.Window) error {
 	return store.ErrNotSettleable
 }
 
-// joined runs work in the transaction of the attempt that ctx is of, or in one of its own.
+// joined runs work in the transaction of the attempt that ctx is of, or in one of its own, which is durable.
 func (s *Store) joined(ctx context.Context, work func(q txn.Querier) error) error {
+	durably := func(q txn.Querier) error {
+		if err := s.db.Durably(ctx, q); err != nil {
+			return err
+		}
+		return work(q)
+	}
 	if t := txn.TxFrom(ctx); t != nil && t.DB == s.db {
 		t.MarkWrote()
-		return work(t.Use())
+		return durably(t.Use())
 	}
-	return s.db.InTx(ctx, work)
+	return s.db.InTx(ctx, durably)
 }
 
 // Intervene implements [store.Operations]. Its statements are those of the owner: they compare owner and fence.
@@ -115,9 +121,7 @@ func (s *Store) Intervene(ctx context.Context, i store.Intervention) (after stor
 		}
 		args := append(ownedBy(before.Ticket), before.EndsBefore())
 		if i.GiveUp {
-			if err = s.db.Durably(ctx, q); err == nil {
-				_, err = s.db.Exec(ctx, q, park, args...)
-			}
+			_, err = s.db.Exec(ctx, q, park, args...)
 		} else { // its lease ends earlier: before it, the record keeps when it really ended
 			_, err = s.db.Exec(ctx, q, yield, append(args, before.NextAttempt(i.Pause).Sub(before.LeaseUntil).Microseconds())...)
 		}

@@ -83,17 +83,15 @@ const (
 	forgetSteps txn.Statement = "forgetSteps"
 
 	// references.sql
-	refer          txn.Statement = "refer"
-	referencesOf   txn.Statement = "referencesOf"
-	referred       txn.Statement = "referred"
-	dropReferences txn.Statement = "dropReferences"
+	refer        txn.Statement = "refer"
+	referencesOf txn.Statement = "referencesOf"
+	referred     txn.Statement = "referred"
 
 	flow txn.Statement = "flow"
 
 	annotate     txn.Statement = "annotate"
 	notesOf      txn.Statement = "notesOf"
 	turnProposal txn.Statement = "turnProposal"
-	blankNotes   txn.Statement = "blankNotes"
 	blankNotesOf txn.Statement = "blankNotesOf"
 
 	// commands.sql

@@ -37,24 +37,11 @@ func (s *Store) sweep(ctx context.Context, limit int, w store.Window) (swept sto
 		if err != nil {
 			return err
 		}
-		for _, change := range []struct {
-			name txn.Statement
-			ids  []store.ID
-		}{
-			{bury, due.tombstones}, {drop, due.dropped}, {putOff, due.later}, {dropStepsOf, due.stepped},
-			{dropReferencesOf, slices.Concat(due.tombstones, due.dropped)},
-			{blankNotesOf, slices.Concat(due.tombstones, due.dropped)},
-		} {
-			if len(change.ids) == 0 {
-				continue
-			}
-			list, err := json.Marshal(change.ids)
-			if err == nil {
-				_, err = s.db.Exec(ctx, q, change.name, string(list))
-			}
-			if err != nil {
-				return err
-			}
+		over := slices.Concat(due.tombstones, due.dropped)
+		err = s.changeAll(ctx, q, byIDs{bury, due.tombstones}, byIDs{drop, due.dropped}, byIDs{putOff, due.later},
+			byIDs{dropStepsOf, due.stepped}, byIDs{dropReferencesOf, over}, byIDs{blankNotesOf, over})
+		if err != nil {
+			return err
 		}
 		swept = store.Swept{Tombstones: len(due.tombstones), Dropped: len(due.dropped)}
 		return s.raiseFloors(ctx, q, due.floors)
@@ -63,6 +50,29 @@ func (s *Store) sweep(ctx context.Context, limit int, w store.Window) (swept sto
 		return store.Swept{}, err
 	}
 	return swept, nil
+}
+
+// byIDs is a statement that changes what belongs to records.
+type byIDs struct {
+	name txn.Statement
+	ids  []store.ID
+}
+
+// changeAll runs those that have ids, in this order.
+func (s *Store) changeAll(ctx context.Context, q txn.Querier, changes ...byIDs) error {
+	for _, change := range changes {
+		if len(change.ids) == 0 {
+			continue
+		}
+		list, err := json.Marshal(change.ids)
+		if err == nil {
+			_, err = s.db.Exec(ctx, q, change.name, string(list))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // dueRecords are records that are due, by what is to become of them.

@@ -164,7 +164,7 @@ func TestWeakSessionsCommitDurably(t *testing.T) {
 	require.NoError(t, db.Exec(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
 		$$ BEGIN INSERT INTO commits VALUES (TG_TABLE_NAME, current_setting('synchronous_commit')); RETURN NULL; END $$`).Error)
 	tables := []string{"idempotency_record", "idempotency_step", "idempotency_intent"}
-	for _, table := range tables {
+	for _, table := range append(tables, "idempotency_setting") {
 		require.NoError(t, db.Exec("CREATE CONSTRAINT TRIGGER note AFTER INSERT OR UPDATE ON "+table+
 			" DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note()").Error)
 	}
@@ -213,6 +213,19 @@ func TestWeakSessionsCommitDurably(t *testing.T) {
 	require.NoError(t, db.Exec("DELETE FROM commits").Error)
 	givenUp := store.Intervention{ID: half.ID, Fence: half.Fence, GiveUp: true, Who: "operator", Why: "it never ends"}
 	require.NoError(t, err2(st.Intervene(ctx, givenUp)))
+	settled := try(st.Settle(ctx, store.Settlement{ID: half.ID, Fence: half.Fence, Who: "operator", Why: "it was not applied"})).ok(t)
+	require.Equal(t, store.Free, settled.Stored)
+	erased := command(store.Rollback)
+	tx, _ = beginRow(t, st, erased)
+	require.NoError(t, seal(ctx, tx, paid(), false))
+	require.NotZero(t, try(st.Erase(ctx, erased.Scope, store.ID{}, 10)).ok(t).Records)
+	marked := command(store.Park)
+	require.NoError(t, err2(st.Mark(ctx, store.Marking{IDs: []store.ID{marked.ID}, Realm: marked.Realm, Who: "operator", Why: "it was lost"})))
+	require.NoError(t, st.Adopt(ctx, marked))
+	require.Equal(t, marked.Route, requireState(t, st, marked, store.Unknown).Route)
+	before := store.Refusal{Before: time.Now(), Who: "operator", Why: "they are old"}
+	require.NoError(t, st.RefuseKeysBefore(ctx, marked.Realm[:8], before))
+	require.Subset(t, query[[]string](t, db, "SELECT DISTINCT tab FROM commits"), []string{"idempotency_record", "idempotency_setting"})
 	require.Empty(t, query[[]string](t, db, weak))
 }
 

@@ -87,13 +87,14 @@ func (i *Inbox) mark(ctx context.Context, q txn.Querier, m marker) (err error) {
 // markOrTell is mark by a statement that says why it has made no marker.
 func (i *Inbox) markOrTell(ctx context.Context, q txn.Querier, m marker) error {
 	w := i.window()
-	args := append(m.args(), m.Lock(), txn.Micros(w.From), txn.Latest(w))
+	args := append(m.args(), txn.Micros(w.From), txn.Latest(w))
 	for range txn.MaxTries {
 		var lock sql.NullBool
 		var late, trusted txn.Flag
 		var hash []byte
 		var started txn.Moment
-		err := i.db.QueryRow(ctx, q, mark, args...).Scan(&lock, m.made, &late, &trusted, &hash, &started)
+		row := []any{&lock, m.made, &late, &trusted, &hash, &started}
+		err := i.db.AskLocked(ctx, q, m.Lock(), mark, nil, row, args...)
 		switch {
 		case err != nil:
 			return err

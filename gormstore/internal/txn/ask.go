@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 )
@@ -20,12 +21,47 @@ func (d *Database) AskOn(ctx context.Context, q Querier, name Statement, by *Ser
 	}
 	return d.onConn(ctx, name, func(own *sql.Conn) error {
 		only, err := d.CallOf(ctx, own, name, row, args...)
-		if err == nil {
-			err = Ask(ctx, own, only)
+		if err != nil {
+			return err
 		}
-		if by != nil { // before the connection has another user
-			by.warned = d.Notices.Warned(by.PID)
+		return d.askOn(ctx, own, by, only)
+	})
+}
+
+func (d *Database) askOn(ctx context.Context, own *sql.Conn, by *Server, calls ...Call) error {
+	err := Ask(ctx, own, calls...)
+	if by != nil { // before the connection has another user
+		by.warned = d.Notices.Warned(by.PID)
+	}
+	return err
+}
+
+// AskLocked is AskOn for a statement that writes only with a lock, which is tried in front of it. Over pgx the two are one
+// message, and one transaction.
+func (d *Database) AskLocked(
+	ctx context.Context, q Querier, lock int64, name Statement, by *Server, row []any, args ...any,
+) error {
+	if q != Querier(d.Pool) {
+		if err := d.QueryRow(ctx, q, lockClaim, lock).Scan(new(string)); err != nil {
+			return err
 		}
-		return err
+		return d.AskOn(ctx, q, name, by, row, args...)
+	}
+	return d.onConn(ctx, name, func(own *sql.Conn) error {
+		if Status(own) == Unknown { // it sends them one by one
+			unconfirmed, err := d.transactOn(ctx, own, func(q Querier) error {
+				return d.AskLocked(ctx, q, lock, name, by, row, args...)
+			})
+			return cmp.Or(err, unconfirmed)
+		}
+		try, err := d.CallOf(ctx, own, lockClaim, []any{new(string)}, lock)
+		if err != nil {
+			return err
+		}
+		only, err := d.CallOf(ctx, own, name, row, args...)
+		if err != nil {
+			return err
+		}
+		return d.askOn(ctx, own, by, try, only)
 	})
 }

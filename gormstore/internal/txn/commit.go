@@ -124,7 +124,7 @@ func (t *Tx) noteLast(err error) error {
 func (t *Tx) ofRecord(err error) error {
 	switch d := t.DB.Dialect; {
 	case err == nil:
-	case SQLState(err) == nothingRecorded, errors.Is(err, errUnchanged), d.IsThere(err), d.IsNull(err, "created_at"):
+	case SQLState(err) == nothingRecorded, errors.Is(err, errUnchanged), d.IsThere(err), d.IsNull(err, "created_at"), d.IsNull(err, "fence"):
 		return fmt.Errorf("%w: %w", store.ErrStale, err)
 	case d.IsNull(err, "lease_until"):
 		return fmt.Errorf("%w: %w", store.ErrClock, err)
@@ -132,8 +132,10 @@ func (t *Tx) ofRecord(err error) error {
 	return err
 }
 
-// isWeak reports that a record was refused because its COMMIT would not have waited for the disk.
-func (d *Database) isWeak(err error) bool { return err != nil && d.Dialect.IsNull(err, "deadline_at") }
+// isWeak reports that a record or an intent was refused because its COMMIT would not have waited for the disk.
+func (d *Database) isWeak(err error) bool {
+	return err != nil && (d.Dialect.IsNull(err, "deadline_at") || d.Dialect.IsNull(err, "planned_at"))
+}
 
 // isOtherTx reports that the proof has failed that the transaction is the one that was begun.
 func (t *Tx) isOtherTx(err error) bool {

@@ -251,23 +251,28 @@ func (d *Database) InTx(ctx context.Context, fn func(q Querier) error) error {
 // transact is InTx without a retry, for a caller that has SQLite's writer already.
 func (d *Database) transact(ctx context.Context, fn func(q Querier) error) (err error) {
 	var unconfirmed error
-	err = d.onConn(ctx, "", func(own *sql.Conn) error {
-		tx, err := own.BeginTx(ctx, d.Dialect.TxOptions())
-		if err != nil {
-			return err
-		}
-		defer func() { _ = tx.Rollback() }() // does nothing after a commit
-		if err := fn(tx); err != nil {
-			return err
-		}
-		warned := d.Notices.Expect(backend(own))
-		if err := tx.Commit(); err != nil || !warned() {
-			return err
-		}
-		unconfirmed = d.confirmOn(ctx, own, 0) // an operator has cancelled the wait for the standby
-		return nil
+	err = d.onConn(ctx, "", func(own *sql.Conn) (err error) {
+		unconfirmed, err = d.transactOn(ctx, own, fn)
+		return err
 	})
 	return cmp.Or(err, unconfirmed)
+}
+
+// transactOn is transact over a connection. unconfirmed: it has committed, and it is not known whether the standby has it.
+func (d *Database) transactOn(ctx context.Context, own *sql.Conn, fn func(q Querier) error) (unconfirmed, err error) {
+	tx, err := own.BeginTx(ctx, d.Dialect.TxOptions())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after a commit
+	if err := fn(tx); err != nil {
+		return nil, err
+	}
+	warned := d.Notices.Expect(backend(own))
+	if err := tx.Commit(); err != nil || !warned() {
+		return nil, err
+	}
+	return d.confirmOn(ctx, own, 0), nil // an operator has cancelled the wait for the standby
 }
 
 // Reading runs fn in a transaction that is rolled back.

@@ -14,6 +14,7 @@ type Statement = dialect.Statement
 // The statements of this package.
 const (
 	tryLock      Statement = "tryLock"
+	lockClaim    Statement = "lockClaim"
 	durably      Statement = "durably"
 	begun        Statement = "begun"
 	askForCheck  Statement = "askForCheck"

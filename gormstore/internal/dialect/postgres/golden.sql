@@ -1,9 +1,9 @@
 -- Written by: go test ./gormstore/internal/dialect -update
 
 -- name: adopt
-UPDATE public.idempotency_record AS r SET scope = $3, realm = $4, method = $5, route = $6, timed = r.timed OR $7::boolean
-WHERE r.id = $1 AND r.scope = $2 AND r.hash_version = 0 AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
+UPDATE public.idempotency_record AS r SET scope = $3, realm = $4, method = $5, route = $6, timed = r.timed OR $7::boolean,
+	deadline_at = CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN r.deadline_at END
+WHERE r.id = $1 AND r.scope = $2 AND r.hash_version = 0;
 
 -- name: annotate
 INSERT INTO public.idempotency_note (record_id, token, written_at, written_by, body, kind, fence, decision, encoding)
@@ -37,9 +37,9 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 -- name: beginIntent
 INSERT INTO public.idempotency_intent AS i
 	(intent, idempotency_key, hash_version, command_hash, planned_at, begun_at, begun_by)
-SELECT $1::text, $2::text, $3::smallint, $4::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), CASE WHEN $3::smallint IS NOT NULL THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END, $5::bytea
-WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $6::bigint AND $7::bigint
+SELECT $1::text, $2::text, $3::smallint, $4::bytea, CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END,
+	CASE WHEN $3::smallint IS NOT NULL THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END, $5::bytea
+WHERE CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $6::bigint AND $7::bigint
 ON CONFLICT (intent) DO UPDATE SET
 	hash_version = coalesce(i.hash_version, excluded.hash_version),
 	command_hash = coalesce(i.command_hash, excluded.command_hash),
@@ -59,10 +59,6 @@ SELECT pg_catalog.pg_backend_pid(), CAST(pg_catalog.date_part('epoch', pg_catalo
 		pg_catalog.set_config('tcp_user_timeout', CAST($2::bigint AS text), true),
 		CASE WHEN $3::bigint IS NOT NULL
 			THEN pg_catalog.set_config('client_connection_check_interval', CAST($3::bigint AS text), true) END, CASE WHEN $4::bigint IS NOT NULL THEN CAST(pg_catalog.pg_advisory_xact_lock($4::bigint) AS text) END) IS NULL OR pg_catalog.current_setting('transaction_isolation') <> 'read committed';
-
--- name: blankNotes
-UPDATE public.idempotency_note AS n SET body = '', decision = NULL
-WHERE n.record_id = $1 AND (n.body <> '' OR n.decision IS NOT NULL);
 
 -- name: blankNotesOf
 UPDATE public.idempotency_note AS n SET body = '', decision = NULL
@@ -122,9 +118,6 @@ WHERE $1::text = (SELECT CAST(CAST(pg_catalog.date_part('epoch', pg_catalog.pg_p
 -- name: drop
 DELETE FROM public.idempotency_record AS r WHERE r.id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id)));
 
--- name: dropReferences
-DELETE FROM public.idempotency_reference AS f WHERE f.record_id = $1;
-
 -- name: dropReferencesOf
 DELETE FROM public.idempotency_reference AS f WHERE f.record_id = ANY (ARRAY(SELECT pg_catalog.decode(j.id, 'hex') FROM pg_catalog.json_array_elements_text($1::json) j(id)));
 
@@ -172,9 +165,7 @@ WHERE r.id = $1 AND r.scope = $2 AND (r.state = 2
 	OR r.state = 5 AND (EXISTS (SELECT 1 FROM public.idempotency_step s WHERE s.record_id = $1)
 		OR EXISTS (SELECT 1 FROM public.idempotency_reference f WHERE f.record_id = $1)
 		OR EXISTS (SELECT 1 FROM public.idempotency_note n WHERE n.record_id = $1
-			AND (n.body <> '' OR n.decision IS NOT NULL))))
-	AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
+			AND (n.body <> '' OR n.decision IS NOT NULL))));
 
 -- name: fenceOff
 INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
@@ -305,8 +296,8 @@ INSERT INTO public.idempotency_record (id, scope, owner, fence, state, recovery,
 	realm, timed, traceparent)
 SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
 	CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $9::bigint, CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $10::bigint END, $11::bytea, $14::boolean, $15::text
-WHERE CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $12::bigint AND $13::bigint AND CASE WHEN NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1)
-		THEN pg_catalog.pg_try_advisory_xact_lock($16::bigint) END
+WHERE pg_catalog.current_setting('idem.locked', true) = 'on' AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $12::bigint AND $13::bigint
+	AND NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1)
 ON CONFLICT (id) DO NOTHING RETURNING created_at, pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END;
 
@@ -315,9 +306,9 @@ INSERT INTO public.idempotency_record (id, scope, owner, fence, state, recovery,
 	realm, timed, traceparent)
 SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
 	CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $9::bigint, CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $10::bigint END, $11::bytea, $14::boolean, $15::text
-WHERE CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $12::bigint AND $13::bigint AND CASE WHEN NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1)
-		THEN pg_catalog.pg_try_advisory_xact_lock($16::bigint) END
-	AND $17::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM public.idempotency_setting f WHERE f.name = $18::text), -1)
+WHERE pg_catalog.current_setting('idem.locked', true) = 'on' AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $12::bigint AND $13::bigint
+	AND NOT EXISTS (SELECT 1 FROM public.idempotency_record r WHERE r.id = $1)
+	AND $16::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM public.idempotency_setting f WHERE f.name = $17::text), -1)
 ON CONFLICT (id) DO NOTHING RETURNING created_at, pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END;
 
@@ -389,6 +380,9 @@ WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' T
 -- name: lockAlone
 SELECT answer.* FROM (SELECT 1 / CASE WHEN pg_catalog.pg_try_advisory_xact_lock($1::bigint) THEN 1 ELSE 0 END) AS answer
 WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
+-- name: lockClaim
+SELECT pg_catalog.set_config('idem.locked', CASE WHEN pg_catalog.pg_try_advisory_xact_lock($1::bigint) THEN 'on' ELSE 'off' END, true);
 
 -- name: lockFirst
 SELECT pg_catalog.pg_try_advisory_xact_lock($4::bigint),
@@ -495,7 +489,7 @@ WITH there AS MATERIALIZED (
 	WHERE m.consumer_group = $1::text AND m.source = $2::text AND m.message_id = $3::text
 ), c AS MATERIALIZED (
 	SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now,
-		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($7::bigint) END AS lock
+		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.current_setting('idem.locked', true) = 'on' END AS lock
 ), message AS MATERIALIZED (
 	SELECT c.now, c.lock, $5::bigint AS published,
 		$6::bigint AS keep,
@@ -503,8 +497,8 @@ WITH there AS MATERIALIZED (
 			+ $6::bigint <= c.now
 		OR EXISTS (SELECT 1 FROM public.processed_message_floor f WHERE f.consumer_group = $1::text
 			AND f.source = $2::text AND f.published_at >= $5::bigint) AS too_old,
-		c.now >= $8::bigint
-			AND c.now <= $9::bigint AS trusted
+		c.now >= $7::bigint
+			AND c.now <= $8::bigint AS trusted
 	FROM c
 ), won AS (
 	INSERT INTO public.processed_message
@@ -602,9 +596,7 @@ ON CONFLICT (consumer_group, source) DO UPDATE SET published_at = excluded.publi
 WHERE f.published_at < excluded.published_at;
 
 -- name: raiseKeyFloor
-INSERT INTO public.idempotency_setting AS s (name, value)
-SELECT $1::text, $2::text WHERE CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END
+INSERT INTO public.idempotency_setting AS s (name, value) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE CAST(s.value AS bigint) < CAST(excluded.value AS bigint);
 
 -- name: raiseKeyFloors
@@ -630,19 +622,19 @@ VALUES ($1, $2, $3, $4, 2, $5, $6, $7, $8, $9, $10, $11, $12, CASE WHEN CAST(pg_
 	CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END, $14, $15, $16, $17, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $19, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18, $20);
 
 -- name: recordOver
-WITH one AS (INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
 	expires_at, purge_at, due_at, answer_encoding)
 VALUES ($1, $2, $3, $4, 2, $5, $6, $7, $8, $9, $10, $11, $12, CASE WHEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) >= $13 THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
-	CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END, $14, $15, $16, $17, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $19, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18, $20) ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
+	CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) END, $14, $15, $16, $17, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $19, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $18, $20)
+ON CONFLICT (id) DO UPDATE SET fence = excluded.fence / CASE WHEN r.fence = $21 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed) THEN 1 ELSE 0 END, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
 	method = excluded.method, route = excluded.route, hash_version = excluded.hash_version,
 	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
 	answer_encoding = excluded.answer_encoding, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
-WHERE r.fence = $21 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed)
-RETURNING created_at AS at) SELECT coalesce(pg_catalog.max(one.at), 0) / pg_catalog.count(*) FROM one;
+RETURNING created_at;
 
 -- name: recordRunning
 INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
@@ -700,18 +692,18 @@ UPDATE public.idempotency_record AS r SET lease_until = least(r.deadline_at, gre
 WHERE r.id = $1 AND r.owner = $2 AND r.fence = $3 AND r.state = 1;
 
 -- name: runOver
-WITH one AS (INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
+INSERT INTO public.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
 VALUES ($1, $2, $3, $4, 1, $5, $6, $7, $8, $9, $10, $11, $12, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint),
-	CASE WHEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $15 AND $16 THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + least($13::bigint, $14::bigint) END, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $14) ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
+	CASE WHEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $15 AND $16 THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + least($13::bigint, $14::bigint) END, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $14)
+ON CONFLICT (id) DO UPDATE SET fence = excluded.fence / CASE WHEN r.fence = $17 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed) THEN 1 ELSE 0 END, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
 	method = excluded.method, route = excluded.route, hash_version = excluded.hash_version,
 	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
 	answer_encoding = excluded.answer_encoding, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
-WHERE r.fence = $17 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed)
-RETURNING created_at AS at) SELECT coalesce(pg_catalog.max(one.at), 0) / pg_catalog.count(*) FROM one;
+RETURNING created_at;
 
 -- name: sealAnswer
 WITH one AS (UPDATE public.idempotency_record AS r SET state = 2, status = $4, partial = $5, headers = $6, body = $7, expires_at = greatest(CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), r.created_at) + $8,
@@ -739,8 +731,7 @@ UPDATE public.idempotency_record AS r SET state = $3::smallint, fence = r.fence 
 	due_at = CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $7::bigint, ends = CASE WHEN r.state = 1 THEN coalesce($11::bytea, r.ends) ELSE r.ends END,
 	answer_encoding = $12::smallint
 WHERE r.id = $1 AND r.fence = $2 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint))) AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND r.deadline_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint)
-	AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $9::bigint AND $10::bigint AND CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END;
+	AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $9::bigint AND $10::bigint;
 
 -- name: stepAt
 SELECT answer.* FROM (SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding, s.result, s.derived
@@ -759,21 +750,17 @@ UPDATE public.idempotency_record AS r SET scope = $2, realm = $11, owner = $3, f
 	attempts = CASE WHEN r.state = 1 THEN r.attempts + 1 ELSE 1 END,
 	lease_until = CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $9::bigint, deadline_at = CASE WHEN pg_catalog.current_setting('synchronous_commit') <> 'off' THEN CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) + $10::bigint END,
 	expires_at = NULL, purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL,
-	traceparent = $22::text, timed = r.timed OR $17::boolean AND r.state <> 1, ends = $23::bytea,
+	traceparent = $21::text, timed = r.timed OR $17::boolean AND r.state <> 1, ends = $22::bytea,
 	due_at = NULL
-WHERE r.id = $1 AND r.fence = $18::bigint
-	AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) >= $12::bigint
+WHERE r.id = $1 AND r.fence = $18::bigint AND pg_catalog.current_setting('idem.locked', true) = 'on' AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) >= $12::bigint
 	AND (r.state = 5 OR CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) <= $19::bigint)
 	AND (r.state = 1 OR $15::text = ''
 		OR $16::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM public.idempotency_setting f
 			WHERE f.name = $15::text), -1)
 		AND CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) BETWEEN $13::bigint AND $14::bigint)
-	AND CASE WHEN CASE WHEN $20::boolean THEN
-			r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed
-		ELSE
-			r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND $4::smallint = 2 AND r.hash_version = $7::smallint AND r.command_hash = $8::bytea
-		END THEN pg_catalog.pg_try_advisory_xact_lock($21::bigint) END
-RETURNING r.fence, r.attempts, r.created_at, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
+	AND CASE WHEN $20::boolean THEN r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND NOT r.timed
+		ELSE r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AND $4::smallint = 2 AND r.hash_version = $7::smallint AND r.command_hash = $8::bytea END
+RETURNING fence, attempts, created_at, CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint), pg_catalog.pg_backend_pid(), CASE WHEN pg_catalog.current_setting('synchronous_standby_names', true) <> ''
 		THEN CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint) END;
 
 -- name: tryLock

@@ -22,7 +22,7 @@ var Dialect = &dialect.Dialect{
 	BeginDurably:  []string{"BEGIN", "SET LOCAL synchronous_commit = on"},
 	BeginRenewals: []string{"BEGIN ISOLATION LEVEL READ COMMITTED", "SET LOCAL lock_timeout = '250ms'"},
 	BeginTest: []string{"BEGIN ISOLATION LEVEL READ COMMITTED", "SET LOCAL statement_timeout = '10s'",
-		"SET CONSTRAINTS ALL IMMEDIATE"},
+		"SET LOCAL synchronous_commit = on", "SET CONSTRAINTS ALL IMMEDIATE"},
 	Isolation: sql.LevelReadCommitted, Statements: []fs.FS{statements}, Finish: finish,
 	Reading: &sql.TxOptions{Isolation: sql.LevelReadCommitted}, // else it could not be told from one of a standby
 	Aborts:  true, Returns: true,
@@ -51,7 +51,7 @@ func fromWriter(question string) string {
 // that writes.
 func asks(name dialect.Statement, text string) bool {
 	ofTransaction := []dialect.Statement{
-		"begun", "askForCheck", "asBegun", "readSettings", "setSettings", "waitLocks", "withoutJIT",
+		"begun", "askForCheck", "asBegun", "readSettings", "setSettings", "waitLocks", "withoutJIT", "lockClaim",
 	}
 	return text != "" && !writes.MatchString(text) && !strings.Contains(text, readOnlySetting) &&
 		!slices.Contains(ofTransaction, name)

@@ -1,8 +1,9 @@
 -- Written by: go test ./gormstore/internal/dialect -update
 
 -- name: adopt
-UPDATE main.idempotency_record AS r SET scope = ?3, realm = ?4, method = ?5, route = ?6, timed = r.timed OR ?7
-WHERE r.id = ?1 AND r.scope = ?2 AND r.hash_version = 0 AND true;
+UPDATE main.idempotency_record AS r SET scope = ?3, realm = ?4, method = ?5, route = ?6, timed = r.timed OR ?7,
+	deadline_at = CASE WHEN true THEN r.deadline_at END
+WHERE r.id = ?1 AND r.scope = ?2 AND r.hash_version = 0;
 
 -- name: annotate
 INSERT INTO main.idempotency_note (record_id, token, written_at, written_by, body, kind, fence, decision, encoding)
@@ -29,8 +30,9 @@ VALUES (?1, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, ?2, ?3, ?4, ?5, 
 -- name: beginIntent
 INSERT INTO main.idempotency_intent AS i
 	(intent, idempotency_key, hash_version, command_hash, planned_at, begun_at, begun_by)
-SELECT ?1, ?2, ?3, ?4, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, CASE WHEN ?3 IS NOT NULL THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 END, ?5
-WHERE true AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?6 AND ?7
+SELECT ?1, ?2, ?3, ?4, CASE WHEN true THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 END,
+	CASE WHEN ?3 IS NOT NULL THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 END, ?5
+WHERE CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?6 AND ?7
 ON CONFLICT (intent) DO UPDATE SET
 	hash_version = coalesce(i.hash_version, excluded.hash_version),
 	command_hash = coalesce(i.command_hash, excluded.command_hash),
@@ -43,10 +45,6 @@ RETURNING intent, idempotency_key, hash_version, command_hash, begun_at, begun_b
 
 -- name: begun
 ;
-
--- name: blankNotes
-UPDATE main.idempotency_note AS n SET body = '', decision = NULL
-WHERE n.record_id = ?1 AND (n.body <> '' OR n.decision IS NOT NULL);
 
 -- name: blankNotesOf
 UPDATE main.idempotency_note AS n SET body = '', decision = NULL
@@ -94,9 +92,6 @@ WHERE ?1 = (SELECT file FROM pragma_database_list WHERE name = 'main') AND i.int
 -- name: drop
 DELETE FROM main.idempotency_record AS r WHERE r.id IN (SELECT unhex(j.value) FROM json_each(?1) j);
 
--- name: dropReferences
-DELETE FROM main.idempotency_reference AS f WHERE f.record_id = ?1;
-
 -- name: dropReferencesOf
 DELETE FROM main.idempotency_reference AS f WHERE f.record_id IN (SELECT unhex(j.value) FROM json_each(?1) j);
 
@@ -141,8 +136,7 @@ WHERE r.id = ?1 AND r.scope = ?2 AND (r.state = 2
 	OR r.state = 5 AND (EXISTS (SELECT 1 FROM main.idempotency_step s WHERE s.record_id = ?1)
 		OR EXISTS (SELECT 1 FROM main.idempotency_reference f WHERE f.record_id = ?1)
 		OR EXISTS (SELECT 1 FROM main.idempotency_note n WHERE n.record_id = ?1
-			AND (n.body <> '' OR n.decision IS NOT NULL))))
-	AND true;
+			AND (n.body <> '' OR n.decision IS NOT NULL))));
 
 -- name: fenceOff
 ;
@@ -327,6 +321,9 @@ ORDER BY r.created_at DESC, r.id DESC LIMIT ?1;
 -- name: lockAlone
 ;
 
+-- name: lockClaim
+;
+
 -- name: lockFirst
 ;
 
@@ -478,8 +475,7 @@ ON CONFLICT (consumer_group, source) DO UPDATE SET published_at = excluded.publi
 WHERE f.published_at < excluded.published_at;
 
 -- name: raiseKeyFloor
-INSERT INTO main.idempotency_setting AS s (name, value)
-SELECT ?1, ?2 WHERE true
+INSERT INTO main.idempotency_setting AS s (name, value) VALUES (?1, ?2)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE CAST(s.value AS bigint) < CAST(excluded.value AS bigint);
 
 -- name: raiseKeyFloors
@@ -504,15 +500,15 @@ INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recove
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at, status, partial, headers, body,
 	expires_at, purge_at, due_at, answer_encoding)
 VALUES (?1, ?2, ?3, ?4, 2, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, CASE WHEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 >= ?13 THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 END, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
-	CASE WHEN true THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 END, ?14, ?15, ?16, ?17, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?18, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?19, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?18, ?20) ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
+	CASE WHEN true THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 END, ?14, ?15, ?16, ?17, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?18, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?19, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?18, ?20)
+ON CONFLICT (id) DO UPDATE SET fence = excluded.fence / CASE WHEN r.fence = ?21 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed) THEN 1 ELSE 0 END, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
 	method = excluded.method, route = excluded.route, hash_version = excluded.hash_version,
 	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
 	answer_encoding = excluded.answer_encoding, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
-WHERE r.fence = ?21 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed)
-RETURNING created_at AS at;
+RETURNING created_at;
 
 -- name: recordRunning
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
@@ -571,15 +567,15 @@ WHERE r.id = ?1 AND r.owner = ?2 AND r.fence = ?3 AND r.state = 1;
 INSERT INTO main.idempotency_record AS r (id, scope, owner, fence, state, recovery, method, route, hash_version,
 	command_hash, realm, timed, traceparent, created_at, lease_until, deadline_at)
 VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000,
-	CASE WHEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?15 AND ?16 THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + min(?13, ?14) END, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?14) ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
+	CASE WHEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?15 AND ?16 THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + min(?13, ?14) END, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?14)
+ON CONFLICT (id) DO UPDATE SET fence = excluded.fence / CASE WHEN r.fence = ?17 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed) THEN 1 ELSE 0 END, scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery = excluded.recovery,
 	method = excluded.method, route = excluded.route, hash_version = excluded.hash_version,
 	command_hash = excluded.command_hash, realm = excluded.realm, timed = r.timed OR excluded.timed,
 	traceparent = excluded.traceparent, created_at = excluded.created_at, lease_until = excluded.lease_until,
 	deadline_at = excluded.deadline_at, attempts = 1, status = excluded.status, partial = excluded.partial,
 	answer_encoding = excluded.answer_encoding, headers = excluded.headers, body = excluded.body, expires_at = excluded.expires_at,
 	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
-WHERE r.fence = ?17 AND (r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed)
-RETURNING created_at AS at;
+RETURNING created_at;
 
 -- name: sealAnswer
 UPDATE main.idempotency_record AS r SET state = 2, status = ?4, partial = ?5, headers = ?6, body = ?7, expires_at = max(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, r.created_at) + ?8,
@@ -605,7 +601,7 @@ UPDATE main.idempotency_record AS r SET state = ?3, fence = r.fence + 1, status 
 	due_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?7, ends = CASE WHEN r.state = 1 THEN coalesce(?11, r.ends) ELSE r.ends END,
 	answer_encoding = ?12
 WHERE r.id = ?1 AND r.fence = ?2 AND (r.state = 3 OR r.state = 1 AND (r.recovery = 1 OR r.recovery = 3 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)) AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND r.deadline_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000
-	AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?9 AND ?10 AND true;
+	AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?9 AND ?10;
 
 -- name: stepAt
 SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, s.name, s.kind, s.state, s.fence, s.started_at, s.finished_at, s.encoding, s.result, s.derived
@@ -616,23 +612,23 @@ SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, s.name, s.kind, s.sta
 FROM main.idempotency_step s WHERE s.record_id = ?1 ORDER BY s.started_at, s.name;
 
 -- name: takeOver
-UPDATE main.idempotency_record AS r SET scope = ?2, realm = ?11, owner = ?3, fence = r.fence + 1, state = 1, recovery = ?4,
-	method = ?5, route = ?6, hash_version = ?7, command_hash = ?8,
-	created_at = CASE WHEN r.state = 1 THEN r.created_at ELSE c.now END,
+UPDATE main.idempotency_record AS r SET scope = ?2, realm = ?11, owner = ?3, fence = r.fence + 1, state = 1,
+	recovery = ?4, method = ?5, route = ?6, hash_version = ?7, command_hash = ?8,
+	created_at = CASE WHEN r.state = 1 THEN r.created_at ELSE CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 END,
 	attempts = CASE WHEN r.state = 1 THEN r.attempts + 1 ELSE 1 END,
-	lease_until = c.now + ?9, deadline_at = c.now + ?10, expires_at = NULL, purge_at = NULL, status = 0, partial = false,
-	answer_encoding = 1, headers = NULL, body = NULL, traceparent = ?21, timed = r.timed OR ?17 AND r.state <> 1,
-	ends = ?22, due_at = NULL
-FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now) c
-WHERE r.id = ?1 AND r.fence = ?18 AND c.now >= ?12 AND (r.state = 5 OR c.now <= ?19)
+	lease_until = CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?9, deadline_at = CASE WHEN true THEN CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + ?10 END,
+	expires_at = NULL, purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL,
+	traceparent = ?21, timed = r.timed OR ?17 AND r.state <> 1, ends = ?22,
+	due_at = NULL
+WHERE r.id = ?1 AND r.fence = ?18 AND true AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 >= ?12
+	AND (r.state = 5 OR CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 <= ?19)
 	AND (r.state = 1 OR ?15 = ''
-		OR ?16 > coalesce((SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f WHERE f.name = ?15), -1)
-		AND c.now >= ?13 AND c.now <= ?14)
-	AND CASE WHEN ?20 THEN
-		r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed
-	ELSE
-		r.state = 1 AND r.recovery = 2 AND r.lease_until <= c.now AND ?4 = 2 AND r.hash_version = ?7 AND r.command_hash = ?8
-	END;
+		OR ?16 > coalesce((SELECT CAST(f.value AS bigint) FROM main.idempotency_setting f
+			WHERE f.name = ?15), -1)
+		AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?13 AND ?14)
+	AND CASE WHEN ?20 THEN r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed
+		ELSE r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND ?4 = 2 AND r.hash_version = ?7 AND r.command_hash = ?8 END
+RETURNING fence, attempts, created_at, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL;
 
 -- name: tryLock
 SELECT true, NULL, true;

@@ -1,8 +1,8 @@
 -- What an attempt writes to its record. $1 is the record's id. Times are in microseconds.
 --
 -- The last statement before COMMIT fails by itself where COMMIT must not follow, which may be on its way already: an INSERT by
--- the primary key, or by NULL in a column that must not be NULL; :must_one where it has changed no row. What is first in its
--- message has proven that the transaction is the one that was begun, see mark.go of package txn.
+-- the primary key, by NULL in a column that must not be NULL, or by a fence that is divided by zero; an UPDATE by :must_one
+-- where it has changed no row. What is first in its message has proven that the transaction is the one that was begun, see mark.go of package txn.
 
 -- macro: answer
 -- Inserts a record with its answer: $1 to $9 id, scope, owner, fence, recovery, method, route, version and sum of the command
@@ -33,10 +33,10 @@ scope = excluded.scope, owner = excluded.owner, state = excluded.state, recovery
 	purge_at = excluded.purge_at, due_at = excluded.due_at, ends = excluded.ends
 
 -- macro: or_take
--- A free record gives way if it is the one that was seen, :it its fence. The sweep may have dropped it since.
-ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, :instead
-WHERE r.fence = :it AND (:free)
-RETURNING created_at AS at
+-- A free record gives way if it is the one that was seen, :it its fence; with any other one it fails.
+-- The sweep may have dropped it since.
+ON CONFLICT (id) DO UPDATE SET fence = excluded.fence / CASE WHEN r.fence = :it AND (:free) THEN 1 ELSE 0 END, :instead
+RETURNING created_at
 
 -- macro: answered
 -- $4 status, $5 partial, $6 headers, $7 body, $8 retention, $9 retention and tombstone, $10 encoding.
@@ -53,7 +53,8 @@ r.id = $1 AND r.owner = $2 AND r.fence = $3
 
 -- name: recordOver
 -- recordAnswer where a free record was seen, $21 its fence.
-:must_one(:answer :or_take($21));
+:answer
+:or_take($21);
 
 -- name: recordRunning
 -- The record of a Resume attempt that has seen none, with its first segment.
@@ -62,7 +63,8 @@ RETURNING created_at;
 
 -- name: runOver
 -- recordRunning where a free record was seen, $17 its fence.
-:must_one(:running :or_take($17));
+:running
+:or_take($17);
 
 -- name: ownsRecord
 -- Returns a row where the attempt owns its record.

@@ -4,11 +4,13 @@
 -- name: beginIntent
 -- Makes an entry, or notes the command of one that was planned; what is there is not changed. $2 key, $3 and $4 version and
 -- hash of the command (NULL: none yet), $5 who begins (NULL: only asks). begun_by is empty once several have begun. Outside
--- of the clock's window of $6 and $7 it does nothing and returns no row: how old the intent is could never be known.
+-- of the clock's window of $6 and $7 it does nothing and returns no row: how old the intent is could never be known. The entry is
+-- planned at no time where COMMIT would not wait for the disk: that is refused.
 INSERT INTO :"schema".idempotency_intent AS i
 	(intent, idempotency_key, hash_version, command_hash, planned_at, begun_at, begun_by)
-SELECT $1::text, $2::text, $3::smallint, $4::bytea, :now, CASE WHEN $3::smallint IS NOT NULL THEN :now END, $5::bytea
-WHERE :durably AND :now BETWEEN $6::bigint AND $7::bigint
+SELECT $1::text, $2::text, $3::smallint, $4::bytea, CASE WHEN :durable THEN :now END,
+	CASE WHEN $3::smallint IS NOT NULL THEN :now END, $5::bytea
+WHERE :now BETWEEN $6::bigint AND $7::bigint
 ON CONFLICT (intent) DO UPDATE SET
 	hash_version = coalesce(i.hash_version, excluded.hash_version),
 	command_hash = coalesce(i.command_hash, excluded.command_hash),

@@ -3,8 +3,7 @@
 
 -- name: raiseKeyFloor
 -- Raises the floor $1 to $2, and never lowers it.
-INSERT INTO :"schema".idempotency_setting AS s (name, value)
-SELECT $1::text, $2::text WHERE :durably
+INSERT INTO :"schema".idempotency_setting AS s (name, value) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE CAST(s.value AS bigint) < CAST(excluded.value AS bigint);
 
 -- name: raiseKeyFloors

@@ -22,10 +22,6 @@ WHERE n.record_id = $1 AND n.token = $2 AND n.fence = $3 AND n.kind = $4::smalli
 SELECT n.record_id, n.token, n.written_at, n.written_by, n.body, n.kind, n.fence, n.decision, n.encoding
 FROM :"schema".idempotency_note n WHERE n.record_id :ids($1) ORDER BY n.record_id, n.written_at, n.token;
 
--- name: blankNotes
-UPDATE :"schema".idempotency_note AS n SET body = '', decision = NULL
-WHERE n.record_id = $1 AND (n.body <> '' OR n.decision IS NOT NULL);
-
 -- name: blankNotesOf
 -- $1 is a JSON array of ids in hexadecimal digits.
 UPDATE :"schema".idempotency_note AS n SET body = '', decision = NULL

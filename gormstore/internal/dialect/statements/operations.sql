@@ -151,7 +151,7 @@ UPDATE :"schema".idempotency_record AS r SET state = $3::smallint, fence = r.fen
 	due_at = :now + $7::bigint, ends = CASE WHEN r.state = 1 THEN coalesce($11::bytea, r.ends) ELSE r.ends END,
 	answer_encoding = $12::smallint
 WHERE r.id = $1 AND r.fence = $2 AND (:unknown) AND r.lease_until <= :now AND r.deadline_at <= :now
-	AND :now BETWEEN $9::bigint AND $10::bigint AND :durably;
+	AND :now BETWEEN $9::bigint AND $10::bigint;
 
 -- name: appendSettlement
 INSERT INTO :"schema".idempotency_settlement (record_id, settled_at, settled_by, reason, before_fence, before_state,
@@ -160,9 +160,10 @@ VALUES ($1, :now, $2, $3, $4, $5, $6, $7, $8, $9);
 
 -- name: adopt
 -- Gives the marked record $1, whose principal is still $2 (nobody), its principal $3, realm $4, method $5 and route $6. $7 says
--- whether its key is a timed one.
-UPDATE :"schema".idempotency_record AS r SET scope = $3, realm = $4, method = $5, route = $6, timed = r.timed OR $7::boolean
-WHERE r.id = $1 AND r.scope = $2 AND r.hash_version = 0 AND :durably;
+-- whether its key is a timed one. The record has no deadline where COMMIT would not wait for the disk: that is refused.
+UPDATE :"schema".idempotency_record AS r SET scope = $3, realm = $4, method = $5, route = $6, timed = r.timed OR $7::boolean,
+	deadline_at = CASE WHEN :durable THEN r.deadline_at END
+WHERE r.id = $1 AND r.scope = $2 AND r.hash_version = 0;
 
 -- name: history
 SELECT s.settled_at, s.settled_by, s.reason, s.undone, s.before_fence, s.before_state, s.after_fence, s.after_state,
@@ -192,8 +193,7 @@ WHERE r.id = $1 AND r.scope = $2 AND (r.state = 2
 	OR r.state = 5 AND (EXISTS (SELECT 1 FROM :"schema".idempotency_step s WHERE s.record_id = $1)
 		OR EXISTS (SELECT 1 FROM :"schema".idempotency_reference f WHERE f.record_id = $1)
 		OR EXISTS (SELECT 1 FROM :"schema".idempotency_note n WHERE n.record_id = $1
-			AND (n.body <> '' OR n.decision IS NOT NULL))))
-	AND :durably;
+			AND (n.body <> '' OR n.decision IS NOT NULL))));
 
 -- name: setting
 SELECT s.value FROM :"schema".idempotency_setting s WHERE s.name = $1;

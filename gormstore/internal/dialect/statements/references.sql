@@ -40,6 +40,3 @@ SELECT p.record_id, p.referred_at, p.wanted, p.place = $11::bigint FROM (
 	) q
 ) p
 WHERE p.wanted OR p.place = $11::bigint ORDER BY p.referred_at DESC, p.record_id DESC LIMIT $12::bigint;
-
--- name: dropReferences
-DELETE FROM :"schema".idempotency_reference AS f WHERE f.record_id = $1;

@@ -13,6 +13,11 @@ SELECT :try_lock($4::bigint),
 	CASE WHEN pg_catalog.current_setting('transaction_read_only') = 'off' THEN :now END,
 	:mark('');
 
+-- name: lockClaim
+-- Tries the lock $1 for a claim, or a message's marker, in the same transaction: outside of a transaction that has begun, the
+-- statements of one message are one. Whether it has the lock stands in a setting of the transaction, and nobody writes without.
+SELECT pg_catalog.set_config('idem.locked', CASE WHEN :try_lock($1::bigint) THEN 'on' ELSE 'off' END, true);
+
 -- macro: claim_columns
 (id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash, created_at, lease_until, deadline_at,
 	realm, timed, traceparent)
@@ -21,62 +26,27 @@ SELECT :try_lock($4::bigint),
 -- Claims a key, and returns the clock and the server. It returns no row, and says nothing, where a record is there, where somebody
 -- holds the lock, or outside of the clock's window. The primary key decides. The lock only lets a loser go at once, instead of
 -- waiting for the winner's uncommitted row with a connection in its hand, and the look keeps a repeat from waiting for an answer
--- that is being written. Both stand in the statement because over a driver that sends statements one by one a claim is one round
--- trip. The record has no deadline where COMMIT would not wait for the disk: that is refused.
+-- that is being written. The record has no deadline where COMMIT would not wait for the disk: that is refused.
 --
 -- $2 scope, $3 owner, $4 recovery, $5 method, $6 route, $7 and $8 command hash, $9 lease, $10 deadline, $11 realm, $12 and $13
--- the clock's window, $14 whether the key is a timed one, $15 the trace of the attempt, $16 lock.
+-- the clock's window, $14 whether the key is a timed one, $15 the trace of the attempt.
 INSERT INTO :"schema".idempotency_record :claim_columns
 SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, :now,
 	:now + $9::bigint, CASE WHEN :durable THEN :now + $10::bigint END, $11::bytea, $14::boolean, $15::text
-WHERE :now BETWEEN $12::bigint AND $13::bigint AND CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1)
-		THEN :try_lock($16::bigint) END
+WHERE :locked AND :now BETWEEN $12::bigint AND $13::bigint
+	AND NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1)
 ON CONFLICT (id) DO NOTHING RETURNING created_at, :server;
 
 -- name: insertTimed
--- insertRecord for a key that is judged by its time, $17, which must be above the floor of the name $18. One snapshot shows
+-- insertRecord for a key that is judged by its time, $16, which must be above the floor of the name $17. One snapshot shows
 -- either the record or the floor that the sweep has raised when it dropped the record.
 INSERT INTO :"schema".idempotency_record :claim_columns
 SELECT $1::bytea, $2::bytea, $3::bytea, 1, 1, $4::smallint, $5::text, $6::text, $7::smallint, $8::bytea, :now,
 	:now + $9::bigint, CASE WHEN :durable THEN :now + $10::bigint END, $11::bytea, $14::boolean, $15::text
-WHERE :now BETWEEN $12::bigint AND $13::bigint AND CASE WHEN NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1)
-		THEN :try_lock($16::bigint) END
-	AND $17::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f WHERE f.name = $18::text), -1)
+WHERE :locked AND :now BETWEEN $12::bigint AND $13::bigint
+	AND NOT EXISTS (SELECT 1 FROM :"schema".idempotency_record r WHERE r.id = $1)
+	AND $16::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f WHERE f.name = $17::text), -1)
 ON CONFLICT (id) DO NOTHING RETURNING created_at, :server;
-
--- name: takeOver
--- Gives a record to a new attempt, as the record was seen: free where $20 is true, else a Resume attempt whose lease has run
--- out, for the same command. A resumable record may become free in between. A free record keeps only its fence, which rises.
--- A resumed record is still the same operation, with its steps; the time of its key was not judged, so that it does not
--- become a timed one. No row comes back where the record has changed, or where somebody holds the lock. There is no deadline
--- where COMMIT would not wait for the disk: that is refused.
---
--- $2 scope, $3 owner, $4 recovery, $5 method, $6 route, $7 and $8 command hash, $9 lease, $10 deadline, $11 realm, $12 begin
--- of the clock's window. A key that is judged by its time has in $15 the name of its floor, else ''. It may be claimed from
--- $13 to $14 by the clock, if $16, the time in it, is above the floor. $17 says whether the record is one of a timed key. $18 the
--- fence that was seen, $19 end of the clock's window, $21 lock: another attempt's transaction may hold the row. $22 is the
--- trace of the new attempt, $23 how the attempts before it have ended.
-UPDATE :"schema".idempotency_record AS r SET scope = $2, realm = $11, owner = $3, fence = r.fence + 1, state = 1,
-	recovery = $4::smallint, method = $5, route = $6, hash_version = $7::smallint, command_hash = $8,
-	created_at = CASE WHEN r.state = 1 THEN r.created_at ELSE :now END,
-	attempts = CASE WHEN r.state = 1 THEN r.attempts + 1 ELSE 1 END,
-	lease_until = :now + $9::bigint, deadline_at = CASE WHEN :durable THEN :now + $10::bigint END,
-	expires_at = NULL, purge_at = NULL, status = 0, partial = false, answer_encoding = 1, headers = NULL, body = NULL,
-	traceparent = $22::text, timed = r.timed OR $17::boolean AND r.state <> 1, ends = $23::bytea,
-	due_at = NULL
-WHERE r.id = $1 AND r.fence = $18::bigint
-	AND :now >= $12::bigint
-	AND (r.state = 5 OR :now <= $19::bigint)
-	AND (r.state = 1 OR $15::text = ''
-		OR $16::bigint > coalesce((SELECT CAST(f.value AS bigint) FROM :"schema".idempotency_setting f
-			WHERE f.name = $15::text), -1)
-		AND :now BETWEEN $13::bigint AND $14::bigint)
-	AND CASE WHEN CASE WHEN $20::boolean THEN
-			:free
-		ELSE
-			:resumable AND $4::smallint = 2 AND r.hash_version = $7::smallint AND r.command_hash = $8::bytea
-		END THEN :try_lock($21::bigint) END
-RETURNING r.fence, r.attempts, r.created_at, :now, :server;
 
 -- name: lookFirst
 -- Reads the record of a key that was seen before, or whose lock was tried; $1 id. Where nothing may be written, on a standby for instance, the clock

@@ -39,6 +39,10 @@ WITH one AS (:it) SELECT coalesce(pg_catalog.max(one.at), 0) / pg_catalog.count(
 -- Takes the lock :it, if nobody holds it, until the end of the transaction.
 pg_catalog.pg_try_advisory_xact_lock(:it)
 
+-- macro: locked
+-- lockClaim, in the same transaction, has got its lock.
+pg_catalog.current_setting('idem.locked', true) = 'on'
+
 -- macro: skip_locked
 FOR UPDATE SKIP LOCKED
 

@@ -2,8 +2,8 @@
 
 -- name: mark
 -- Looks for a marker, and makes one where there is none: $4 hash of the payload, $5 when the message was published in
--- microseconds since 1970 (or NULL), $6 how long the marker lives, $7 lock, $8 and $9 the clock's window. The primary key
--- decides; the advisory lock only lets a second delivery go at once. Outside of the window nothing is marked or too old: a marker
+-- microseconds since 1970 (or NULL), $6 how long the marker lives, $7 and $8 the clock's window. The primary key decides; the
+-- lock of lockClaim only lets a second delivery go at once. Outside of the window nothing is marked or too old: a marker
 -- would be dropped before its time, or a floor rise for good.
 --
 -- A message is too old if it was published longer ago than a marker lives: a marker may have been there, and be gone. A
@@ -11,7 +11,7 @@
 -- whose markers live longer does not make them fresh again. A marker's life begins at the later of the two clocks, so that a
 -- publisher whose clock is ahead cannot outlive it.
 --
--- The row that comes back is: lock (NULL: not tried), when the marker was made (NULL: it was not), too old, inside the window,
+-- The row that comes back is: lock (NULL: there is a marker), when the marker was made (NULL: it was not), too old, inside the window,
 -- the payload's hash of the marker that was there, and when the server was started (NULL without such a marker or without a
 -- synchronous standby). With the lock, a message that is fresh, and a marker neither made nor visible, the marker was committed
 -- after the statement's snapshot: ask again.
@@ -20,7 +20,7 @@ WITH there AS MATERIALIZED (
 	WHERE m.consumer_group = $1::text AND m.source = $2::text AND m.message_id = $3::text
 ), c AS MATERIALIZED (
 	SELECT :now AS now,
-		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN pg_catalog.pg_try_advisory_xact_lock($7::bigint) END AS lock
+		CASE WHEN NOT EXISTS (SELECT 1 FROM there) THEN :locked END AS lock
 ), message AS MATERIALIZED (
 	SELECT c.now, c.lock, $5::bigint AS published,
 		$6::bigint AS keep,
@@ -28,8 +28,8 @@ WITH there AS MATERIALIZED (
 			+ $6::bigint <= c.now
 		OR EXISTS (SELECT 1 FROM :"schema".processed_message_floor f WHERE f.consumer_group = $1::text
 			AND f.source = $2::text AND f.published_at >= $5::bigint) AS too_old,
-		c.now >= $8::bigint
-			AND c.now <= $9::bigint AS trusted
+		c.now >= $7::bigint
+			AND c.now <= $8::bigint AS trusted
 	FROM c
 ), won AS (
 	INSERT INTO :"schema".processed_message

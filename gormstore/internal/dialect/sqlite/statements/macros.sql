@@ -23,6 +23,9 @@ min(:it)
 -- The caller looks whether a row has come.
 :it
 
+-- macro: locked
+true
+
 -- macro: skip_locked
 -- There is one writer.
 

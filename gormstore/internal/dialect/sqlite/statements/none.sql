@@ -5,6 +5,8 @@
 
 -- name: lookAnswer
 
+-- name: lockClaim
+
 -- name: lockFirst
 -- The lock is this process's.
 
