@@ -1,8 +1,10 @@
 package gormstore_test
 
 import (
+	"bytes"
 	"context"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/pgtest"
 )
 
 // The first commit of an operation never reaches the server, and the read-back writes a free record in its place. That is no
@@ -50,6 +53,66 @@ func TestAFreeRecordIsNoCommit(t *testing.T) {
 			require.Equal(t, 1, calls)
 		}
 	})
+}
+
+// A failover cuts many COMMITs at once. Each read-back leaves a free record: no list, count or cap sees it, a first attempt on
+// such a key costs as many statements as on any other one, and a day later it is swept.
+//
+// CONTRACT X-4, M-8, T-3
+func TestCommitsThatAFailoverCuts(t *testing.T) {
+	t.Parallel()
+	const many, atOnce = 24, 6
+	url := migratedURL(t)
+	read := pgtest.Statements(t, url)
+	db, p := openPostgres(t, url, 2), newProxy(t, url)
+	through := openPostgres(t, p.url, 2*atOnce)
+	st, direct := newStore(t, through), newStore(t, db)
+	warm, _ := beginRow(t, direct, command(store.Rollback))
+	require.NoError(t, warm.Rollback())
+	commands := make([]store.Claim, many)
+	for i := range commands {
+		commands[i] = command([]store.Recovery{store.Rollback, store.Resume}[i%2])
+	}
+	p.set(func(toServer bool, chunk []byte) (int, bool) {
+		if lost := toServer && bytes.Contains(chunk, paid().Answer.Body); lost {
+			return 0, true
+		}
+		return len(chunk), false
+	})
+	for together := range slices.Chunk(commands, atOnce) {
+		var ends []chan error
+		for _, c := range together {
+			a, _ := begin(t, st, c)
+			ends = append(ends, later(func() error { return seal(t.Context(), a, paid(), false) }))
+		}
+		for _, end := range ends {
+			require.ErrorIs(t, <-end, store.ErrRetryable)
+		}
+	}
+	p.set(nil)
+
+	require.Equal(t, many, query[int](t, db, "SELECT count(*) FROM idempotency_record WHERE state = 5"), "a row for each")
+	all := store.Query{Unknown: true, Resumable: true, HalfDone: true, Limit: many}
+	require.Empty(t, try(direct.List(t.Context(), all)).ok(t))
+	require.Empty(t, try(direct.Count(t.Context(), all)).ok(t))
+	require.Zero(t, try(direct.CountOpen(t.Context(), commands[0].Scope, many)).ok(t), "MaxOpen")
+	first := func(c store.Claim) (statements []string) {
+		read()
+		a, _ := begin(t, direct, again(c))
+		require.NoError(t, seal(t.Context(), a, paid(), false))
+		return read()
+	}
+	for _, c := range commands[:2] {
+		require.Len(t, first(c), len(first(command(c.Recovery))))
+		requireState(t, direct, c, store.Completed)
+	}
+	advance(t, db, 23*time.Hour)
+	require.Zero(t, sweep(t, direct, many).Dropped, "old messages may be under way")
+	advance(t, db, time.Hour)
+	require.Equal(t, many-2, sweep(t, direct, 2*many).Dropped)
+	for _, c := range commands[2:] {
+		requireNothing(t, direct, c)
+	}
 }
 
 // SQLite has one writer. An attempt that does not get it in time cannot seal, and leaves its key free.

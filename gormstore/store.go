@@ -99,9 +99,6 @@ var storeRights = txn.Rights{
 // wrong. After an error of a statement the next claims are refused for a minute.
 func (s *Store) Validate(ctx context.Context) error {
 	err := s.validated.Validate(ctx, s.db, storeRights, s.selfTest)
-	if s.db.Stalls == nil {
-		return err
-	}
 	if changed := s.db.Stalls.SameLimit(); changed != nil {
 		err = errors.Join(err, fmt.Errorf("idem: gormstore: %w", changed))
 	}

@@ -40,8 +40,11 @@ func newStalls(pool *sql.DB, after time.Duration) *Stalls {
 }
 
 // SameLimit returns an error if the pool's limit was changed after gormstore.New: the slots and the stalls are made for
-// the old limit. A limit that stalls has raised is not an error.
+// the old limit. A limit that stalls has raised is not an error. Where nothing is watched, s is nil.
 func (s *Stalls) SameLimit() error {
+	if s == nil {
+		return nil
+	}
 	limit := s.pool.Stats().MaxOpenConnections
 	if (limit == 0) == (s.most == 0) && limit >= s.most && limit <= 2*s.most {
 		return nil
