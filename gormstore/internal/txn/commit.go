@@ -124,7 +124,8 @@ func (t *Tx) noteLast(err error) error {
 func (t *Tx) ofRecord(err error) error {
 	switch d := t.DB.Dialect; {
 	case err == nil:
-	case SQLState(err) == nothingRecorded, errors.Is(err, errUnchanged), d.IsThere(err), d.IsNull(err, "created_at"), d.IsNull(err, "fence"):
+	case SQLState(err) == nothingRecorded, errors.Is(err, errUnchanged), d.IsThere(err), d.IsNull(err, "created_at"),
+		d.IsNull(err, "fence"):
 		return fmt.Errorf("%w: %w", store.ErrStale, err)
 	case d.IsNull(err, "lease_until"):
 		return fmt.Errorf("%w: %w", store.ErrClock, err)
