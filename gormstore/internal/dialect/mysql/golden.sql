@@ -1,8 +1,9 @@
 -- Written by: go test ./gormstore/internal/dialect -update
 
 -- name: adopt
-UPDATE `public`.idempotency_record AS r SET scope = $3, realm = $4, method = $5, route = $6, timed = r.timed OR $7
-WHERE r.id = $1 AND r.scope = $2 AND r.hash_version = 0 AND true;
+UPDATE `public`.idempotency_record AS r SET scope = $3, realm = $4, method = $5, route = $6, timed = r.timed OR $7,
+	deadline_at = CASE WHEN true THEN r.deadline_at END
+WHERE r.id = $1 AND r.scope = $2 AND r.hash_version = 0;
 
 -- name: annotate
 INSERT INTO `public`.idempotency_note (record_id, token, written_at, written_by, body, kind, fence, decision, encoding)
@@ -42,10 +43,6 @@ SELECT intent, idempotency_key, hash_version, command_hash, begun_at, begun_by, 
 
 -- name: begun
 ;
-
--- name: blankNotes
-UPDATE `public`.idempotency_note AS n SET body = '', decision = NULL
-WHERE n.record_id = $1 AND (n.body <> '' OR n.decision IS NOT NULL);
 
 -- name: blankNotesOf
 UPDATE `public`.idempotency_note AS n SET body = '', decision = NULL
@@ -92,9 +89,6 @@ WHERE $1 = (SELECT CONCAT(@@hostname, ' ', @@port, ' ', DATABASE())) AND i.inten
 
 -- name: drop
 DELETE r FROM `public`.idempotency_record AS r WHERE r.id IN (each($1));
-
--- name: dropReferences
-DELETE f FROM `public`.idempotency_reference AS f WHERE f.record_id = $1;
 
 -- name: dropReferencesOf
 DELETE f FROM `public`.idempotency_reference AS f WHERE f.record_id IN (each($1));
