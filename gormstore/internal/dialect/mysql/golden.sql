@@ -314,6 +314,9 @@ ORDER BY r.created_at DESC, r.id DESC LIMIT $1;
 -- name: lockAlone
 SELECT IF((SELECT l.slot FROM `public`.idempotency_lock l WHERE l.slot = ($1 & 65535) FOR UPDATE SKIP LOCKED) IS NOT NULL, 1, (SELECT v.n FROM `public`.idempotency_never v));
 
+-- name: lockClaim
+;
+
 -- name: lockFirst
 SELECT (SELECT l.slot FROM `public`.idempotency_lock l WHERE l.slot = ($4 & 65535) FOR UPDATE SKIP LOCKED) IS NOT NULL, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
 	0, 0, '', true;

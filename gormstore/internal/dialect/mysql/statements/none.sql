@@ -3,6 +3,9 @@
 -- name: insertTimed
 -- insertRecord asks for the floor.
 
+-- name: lockClaim
+-- insertRecord and takeOver take the slot.
+
 -- name: waitLocks
 -- The rows are waited for.
 
