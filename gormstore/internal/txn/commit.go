@@ -172,7 +172,7 @@ func NotCommitted(err error) error {
 // committed. After any other error readBack looks for the entry on the primary. A missing entry is proof only if the old
 // backend is gone, which is certain when its lock could be taken. What a COMMIT waited for in vain is told of no refusal.
 func (t *Tx) readBack(ctx context.Context, err error, atCommit bool) error {
-	if isRefusal(err) && !(atCommit && SQLState(err) == LockNotAvailable) {
+	if isRefusal(err) && (!atCommit || SQLState(err) != LockNotAvailable) {
 		return NotCommitted(err)
 	}
 	var committed, certain bool

@@ -5,8 +5,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"github.com/auth19/idem/gormstore/inbox"
 )
 
 // An attempt on another node is not seen before its first commit: a question says so, and a repeat runs beside it. One of them
@@ -45,6 +49,34 @@ func TestAnAttemptOnAnotherNode(t *testing.T) {
 	var rows int64
 	require.NoError(t, w.dbs[2].Table("entry").Count(&rows).Error)
 	require.EqualValues(t, 1, rows)
+}
+
+// So it is with a message: its handler may run on two nodes at once, one of which commits.
+//
+// CONTRACT Q-1, M-6
+func TestAMessageOnTwoNodes(t *testing.T) {
+	w := newWorld(t, settings)
+	var boxes [2]*inbox.Inbox
+	for n := range boxes {
+		var err error
+		boxes[n], err = inbox.New(w.dbs[n], inbox.Config{Group: "g", BrokerRetention: 7 * 24 * time.Hour, Keep: 30 * 24 * time.Hour})
+		require.NoError(t, err)
+	}
+	message := inbox.Message{Source: "payments", ID: "m", Payload: []byte(`{"amount":"10.00"}`)}
+	booked := func(run string) func(*gorm.DB) error {
+		return func(tx *gorm.DB) error { return book(tx, "m", "whole", run) }
+	}
+	require.Error(t, boxes[0].Process(t.Context(), message, func(tx *gorm.DB) error {
+		require.NoError(t, boxes[1].Process(t.Context(), message, booked("on the other")))
+		return booked("beside it")(tx)
+	}))
+	require.NoError(t, boxes[0].Process(t.Context(), message, func(*gorm.DB) error {
+		t.Error("the handler runs")
+		return nil
+	}))
+	var runs []string
+	require.NoError(t, w.dbs[2].Table("entry").Pluck("run", &runs).Error)
+	require.Equal(t, []string{"on the other"}, runs)
 }
 
 // ask asks the instance of a node for the operation of a command's key.

@@ -225,7 +225,8 @@ func (tr *trial) findings(t *testing.T) (wrong []string) {
 			case "resume":
 				right = right && slices.Equal(answers, capture) && len(reserve) == 1 && tr.keys.get(command) == 1
 			case "park":
-				right = right && of.unknown == (len(answers) == 0) && tr.runs.get(command) == 1
+				told := of.unknown || len(answers) == 1 // both: its owner was slow, and recorded its answer late
+				right = right && told && tr.runs.get(command) == 1
 			}
 			if !right {
 				wrong = append(wrong, fmt.Sprintf("%s: told %v, unknown %t, created %d times; rows %v %v %v; handler %d times, "+
