@@ -35,6 +35,7 @@ type Cluster struct {
 	Nodes     [Nodes]*Node
 	directory string
 	owner     *syscall.Credential
+	daemon    string // the program, and the library that it loads
 	library   string
 }
 
@@ -74,7 +75,8 @@ func NewCluster(t testing.TB) *Cluster {
 
 // newCluster makes three nodes that are down, each with a copy of one data directory.
 func newCluster() (*Cluster, error) {
-	if _, err := exec.LookPath("mariadbd"); err != nil {
+	daemon, err := daemonPath()
+	if err != nil {
 		return nil, ErrNotInstalled
 	}
 	library, err := galera()
@@ -90,7 +92,7 @@ func newCluster() (*Cluster, error) {
 		return nil, err
 	}
 	go removeBehind(directory)
-	c := &Cluster{directory: directory, owner: owner, library: library}
+	c := &Cluster{directory: directory, owner: owner, daemon: daemon, library: library}
 	subnet, err := freeSubnet()
 	if err != nil {
 		return nil, err
@@ -114,7 +116,7 @@ func (c *Cluster) fill() error {
 		return err
 	}
 	const account = "FLUSH PRIVILEGES;\nCREATE USER idem@'127.%' IDENTIFIED BY 'idem';\nGRANT ALL ON *.* TO idem@'127.%';\n"
-	if _, err := c.run(account, "mariadbd", "--no-defaults", "--datadir="+first.data(), "--bootstrap"); err != nil {
+	if _, err := c.run(account, c.daemon, "--no-defaults", "--datadir="+first.data(), "--bootstrap"); err != nil {
 		return err
 	}
 	if err := first.launch("--wsrep-new-cluster"); err != nil {
@@ -246,7 +248,7 @@ func (n *Node) start(t testing.TB, more ...string) {
 
 // launch starts the node's server.
 func (n *Node) launch(more ...string) error {
-	command := exec.Command("sh", append([]string{"-c", limited, "mariadbd"}, n.settings("err", more...)...)...)
+	command := exec.Command("sh", append([]string{"-c", limited, n.cluster.daemon}, n.settings("err", more...)...)...)
 	ended, err := launch(command, n.cluster.owner)
 	n.process, n.ended = command.Process, ended
 	return err
@@ -305,7 +307,7 @@ var recoveredPosition = regexp.MustCompile(`Recovered position: (\S+):(-?\d+)`)
 // recovered is the node's position, from its files, as the history's id and a number.
 func (n *Node) recovered(t testing.TB) string {
 	t.Helper()
-	if _, err := n.cluster.run("", "mariadbd", n.settings("recover", "--wsrep-recover")...); err != nil {
+	if _, err := n.cluster.run("", n.cluster.daemon, n.settings("recover", "--wsrep-recover")...); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(n.file("recover"))

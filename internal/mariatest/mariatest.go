@@ -110,7 +110,7 @@ func start() (string, error) {
 
 // startOwn starts a server that ends with this process.
 func startOwn(options ...string) (string, error) {
-	daemon, err := exec.LookPath("mariadbd")
+	daemon, err := daemonPath()
 	if err != nil {
 		return "", ErrNotInstalled
 	}
@@ -163,6 +163,14 @@ func startOwn(options ...string) (string, error) {
 				command.Process.Kill())
 		}
 	}
+}
+
+// daemonPath is where the server's program is. Not every user has its directory in the search path.
+func daemonPath() (string, error) {
+	if path, err := exec.LookPath("mariadbd"); err == nil {
+		return path, nil
+	}
+	return exec.LookPath("/usr/sbin/mariadbd")
 }
 
 // install makes a data directory.

@@ -42,6 +42,9 @@ func newWorld(t *testing.T, settings string) *world {
 	w := &world{cluster: mariatest.NewCluster(t)}
 	w.cluster.Nodes[0].Exec(t, "CREATE DATABASE app")
 	for n, node := range w.cluster.Nodes {
+		if n == mariatest.Nodes-1 { // see docs/database.md
+			settings += "&multiStatements=true"
+		}
 		db := open(t, node, settings)
 		w.dbs[n] = db
 		if n == 0 {
