@@ -108,6 +108,10 @@ var ended = func() chan struct{} {
 	return c
 }()
 
+// These belong to the process. A guard is a tracer or a connector: it is made before the pool, and so before a store, and
+// knows neither. A connection may be that of an attempt of any store over the pool. Without attemptConns, a guard would
+// refuse the attempt's own writes; without ownTexts, those of the library beside an attempt. Not enough instead: a mark
+// in the context, which a handler's other connections carry as well.
 var (
 	guarding     atomic.Bool // there is a gormstore.PgxWriteGuard
 	attemptConns sync.Map    // *pgx.Conn and *sqlGuardConn -> true: the connections of attempts, steps and messages

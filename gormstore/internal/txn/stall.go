@@ -109,7 +109,8 @@ func (w *stall) stopWatching() (left bool) {
 	return w.left
 }
 
-// limits is held while a pool's limit changes: stores may share a pool.
+// limits is held while a pool's limit changes. It is one for the process: stores may share a pool, and database/sql can
+// set a limit, but not raise it by one. Without it, two that raise the limit at once would raise it by one together.
 var limits sync.Mutex
 
 // add changes the number of connections that are left behind, and the pool's limit with it; s.mu is held.
