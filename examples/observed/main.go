@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/auth19/idem/examples/internal/app"
+	"github.com/auth19/idem/examples/internal/ginapi"
 	"github.com/auth19/idem/examples/internal/shop"
 	"github.com/auth19/idem/ginidem"
 	"github.com/auth19/idem/gormstore"
@@ -38,7 +39,7 @@ func run() (err error) {
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
 
-	r := router(a)
+	r := ginapi.New(a)
 	if err := errors.Join(ginidem.Audit(r, a.Idem), gormstore.Audit(ctx, a.DB, shop.MoneyModels()...)); err != nil {
 		return err
 	}

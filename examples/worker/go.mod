@@ -9,7 +9,6 @@ require (
 	github.com/auth19/idem v0.1.0
 	github.com/auth19/idem/examples v0.1.0
 	github.com/auth19/idem/gormstore/watermillidem v0.1.0
-	github.com/gin-gonic/gin v1.12.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.53.1
 	github.com/stretchr/testify v1.12.1
@@ -37,6 +36,7 @@ require (
 	github.com/cloudwego/base64x v0.1.6 // indirect
 	github.com/gabriel-vasile/mimetype v1.4.12 // indirect
 	github.com/gin-contrib/sse v1.1.0 // indirect
+	github.com/gin-gonic/gin v1.12.0 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
 	github.com/go-playground/locales v0.14.1 // indirect
 	github.com/go-playground/universal-translator v0.18.1 // indirect

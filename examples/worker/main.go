@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/auth19/idem/examples/internal/app"
+	"github.com/auth19/idem/examples/internal/ginapi"
 	"github.com/auth19/idem/examples/internal/shop"
 	"github.com/auth19/idem/ginidem"
 	"github.com/auth19/idem/gormstore"
@@ -71,7 +72,7 @@ func run(ctx context.Context, s settings, around ...message.HandlerMiddleware) (
 	if err != nil {
 		return err
 	}
-	r := api(a)
+	r := ginapi.New(a)
 	if err := errors.Join(ginidem.Audit(r, a.Idem), gormstore.Audit(ctx, a.DB, shop.MoneyModels()...)); err != nil {
 		return err
 	}

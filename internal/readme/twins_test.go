@@ -113,7 +113,7 @@ func without(names, others []string) []string {
 func TestExamplesMountEveryPage(t *testing.T) {
 	posts := regexp.MustCompile(`"POST ([a-z][^"]*)"`).FindAllStringSubmatch(read(t, "core/inspect/handler.go"), -1)
 	require.NotEmpty(t, posts)
-	for _, app := range []string{"gin/main.go", "echo/main.go", "observed/routes.go", "worker/api.go", "internal/app/inspector.go"} {
+	for _, app := range []string{"gin/main.go", "echo/main.go", "internal/ginapi/ginapi.go", "internal/app/inspector.go"} {
 		for _, post := range posts {
 			path := "/idem/" + strings.ReplaceAll(post[1], "{id}", ":id") + `"`
 			if !strings.Contains(read(t, "examples/"+app), path) {

@@ -1,4 +1,6 @@
-package main
+// Package ginapi is the API of examples/gin for the example apps that are about something else. Its handlers are a few short
+// functions; examples/gin shows how real handlers look.
+package ginapi
 
 import (
 	"context"
@@ -17,19 +19,15 @@ import (
 	"github.com/auth19/idem/ginidem"
 )
 
-// api is the API of the example apps. Here the handlers are three short functions, because this example is about the
-// worker. examples/gin shows how real handlers look.
-func api(a *app.App) *gin.Engine {
+// New returns the API of an app.
+func New(a *app.App) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	r.HandleMethodNotAllowed = true
 	r.RedirectTrailingSlash = false
-	r.Use(gin.CustomRecoveryWithWriter(nil, func(c *gin.Context, cause any) {
-		slog.Error("a handler panicked", "panic", cause, "stack", string(debug.Stack()))
-		abort(c, web.ProblemOfStatus(http.StatusInternalServerError))
-	}))
-	r.NoRoute(func(c *gin.Context) { abort(c, web.ProblemOfStatus(http.StatusNotFound)) })
-	r.NoMethod(func(c *gin.Context) { abort(c, web.ProblemOfStatus(http.StatusMethodNotAllowed)) })
+	r.Use(recovery())
+	r.NoRoute(func(c *gin.Context) { refuse(c, web.ProblemOfStatus(http.StatusNotFound)) })
+	r.NoMethod(func(c *gin.Context) { refuse(c, web.ProblemOfStatus(http.StatusMethodNotAllowed)) })
 	mountDemo(r, a)
 	r.GET("/healthz", func(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) })
 	r.GET("/readyz", gin.WrapH(core.Readiness{Module: a.Idem}))
@@ -37,22 +35,18 @@ func api(a *app.App) *gin.Engine {
 	s := a.Shop
 	v1 := r.Group("/v1", ginidem.JWTGuard(a.Verifier, a.Observer), ginidem.Idempotent(a.Idem))
 	v1.POST("/orders", command(http.StatusCreated, s.PlaceOrder))
-	v1.GET("/orders/:id", one(s.Order))
-	v1.POST("/orders/:id/cancel", one(s.CancelOrder))
+	v1.GET("/orders/:id", named(s.Order))
+	v1.POST("/orders/:id/cancel", named(s.CancelOrder))
 	v1.POST("/payments", command(http.StatusCreated, s.Pay))
-	v1.GET("/payments", all(s.Payments))
-	v1.GET("/payments/:id", one(s.Payment))
-	v1.POST("/payments/:id/refunds", func(c *gin.Context) {
-		command(http.StatusCreated, func(ctx context.Context, p authctx.Principal, in shop.RefundInput) (any, error) {
-			return s.Refund(ctx, p, c.Param("id"), in)
-		})(c)
-	})
+	v1.GET("/payments", read(s.Payments))
+	v1.GET("/payments/:id", named(s.Payment))
+	v1.POST("/payments/:id/refunds", namedCommand(http.StatusCreated, s.Refund))
 	v1.POST("/payouts", command(http.StatusCreated, s.Payout))
-	v1.GET("/balance", all(s.Balance))
+	v1.GET("/balance", read(s.Balance))
 	v1.POST("/balance/charge", command(http.StatusCreated, s.Charge))
 	v1.POST("/balance/credit", command(http.StatusCreated, s.Credit))
 	v1.PATCH("/profile", command(http.StatusOK, s.Rename))
-	v1.GET("/ledger", all(func(ctx context.Context, _ authctx.Principal) ([]shop.Line, error) { return s.Ledger(ctx) }))
+	v1.GET("/ledger", read(func(ctx context.Context, _ authctx.Principal) ([]shop.Line, error) { return s.Ledger(ctx) }))
 	v1.GET("/operations", ginidem.OperationsHandler(a.Idem))
 	v1.POST("/operations/find", ginidem.FindHandler(a.Idem))
 	v1.GET("/operation", ginidem.OwnOperationHandler(a.Idem))
@@ -81,7 +75,7 @@ func api(a *app.App) *gin.Engine {
 	return r
 }
 
-// mountDemo mounts the page with the Pay button: it is that of the other example apps.
+// mountDemo mounts the page with the Pay button.
 func mountDemo(r *gin.Engine, a *app.App) {
 	r.GET("/", gin.WrapH(demo.Page(a.Demo != nil)))
 	if a.Demo == nil {
@@ -94,49 +88,16 @@ func mountDemo(r *gin.Engine, a *app.App) {
 	callers.GET("/payments", gin.WrapF(a.Demo.Payments))
 }
 
-// command handles a command with a body.
-func command[In, Out any](
-	status int, do func(ctx context.Context, p authctx.Principal, in In) (Out, error),
-) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		var in In
-		if err := web.Decode(c.Request, &in); err != nil {
-			abort(c, web.ProblemOf(err))
-			return
-		}
-		out, err := do(c.Request.Context(), caller(c), in)
-		answer(c, status, out, err)
-	}
-}
-
-// one handles a request for one thing, whose id is in the path.
-func one[Out any](do func(ctx context.Context, p authctx.Principal, id string) (Out, error)) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		out, err := do(c.Request.Context(), caller(c), c.Param("id"))
-		answer(c, http.StatusOK, out, err)
-	}
-}
-
-// all handles a request for everything that the caller has.
-func all[Out any](do func(ctx context.Context, p authctx.Principal) (Out, error)) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		out, err := do(c.Request.Context(), caller(c))
-		answer(c, http.StatusOK, out, err)
-	}
-}
-
-func caller(c *gin.Context) authctx.Principal {
+// answer runs what a route does, and writes its answer or its problem.
+func answer[Out any](c *gin.Context, status int, do func(context.Context, authctx.Principal) (Out, error)) {
 	p, _ := authctx.FromContext(c.Request.Context())
-	return p
-}
-
-func answer(c *gin.Context, status int, out any, err error) {
+	out, err := do(c.Request.Context(), p)
 	if err != nil {
-		abort(c, web.ProblemOf(err))
+		refuse(c, web.ProblemOf(err))
 		return
 	}
 	if status == http.StatusCreated {
-		switch made := out.(type) {
+		switch made := any(out).(type) {
 		case *shop.Order:
 			c.Header("Location", "/v1/orders/"+made.ID)
 		case *shop.Payment:
@@ -146,7 +107,49 @@ func answer(c *gin.Context, status int, out any, err error) {
 	c.JSON(status, out)
 }
 
-func abort(c *gin.Context, p web.Problem) {
+// command handles a route with a body.
+func command[In, Out any](status int, do func(context.Context, authctx.Principal, In) (Out, error)) gin.HandlerFunc {
+	return namedCommand(status, func(ctx context.Context, p authctx.Principal, _ string, in In) (Out, error) {
+		return do(ctx, p, in)
+	})
+}
+
+// namedCommand handles a route with a body and an id in its path.
+func namedCommand[In, Out any](status int,
+	do func(_ context.Context, _ authctx.Principal, id string, in In) (Out, error),
+) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		answer(c, status, func(ctx context.Context, p authctx.Principal) (out Out, err error) {
+			var in In
+			if err := web.Decode(c.Request, &in); err != nil {
+				return out, err
+			}
+			return do(ctx, p, c.Param("id"), in)
+		})
+	}
+}
+
+// named handles a route with an id in its path, and no body.
+func named[Out any](do func(_ context.Context, _ authctx.Principal, id string) (Out, error)) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		answer(c, http.StatusOK, func(ctx context.Context, p authctx.Principal) (Out, error) { return do(ctx, p, c.Param("id")) })
+	}
+}
+
+// read handles a route with neither.
+func read[Out any](do func(context.Context, authctx.Principal) (Out, error)) gin.HandlerFunc {
+	return func(c *gin.Context) { answer(c, http.StatusOK, do) }
+}
+
+func refuse(c *gin.Context, p web.Problem) {
 	c.Header("Content-Type", web.ProblemType)
 	c.AbortWithStatusJSON(p.Status, p)
+}
+
+// recovery turns a panic into a 500. Gin's own would log the request's headers, and a log must not contain keys.
+func recovery() gin.HandlerFunc {
+	return gin.CustomRecoveryWithWriter(nil, func(c *gin.Context, cause any) {
+		slog.Error("a handler panicked", "panic", cause, "stack", string(debug.Stack()))
+		refuse(c, web.ProblemOfStatus(http.StatusInternalServerError))
+	})
 }
