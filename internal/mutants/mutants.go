@@ -233,27 +233,38 @@ func (m *mutant) runAlone() ([]byte, error) {
 const head = `<!-- made by go run ./internal/mutants -page from internal/mutants/list -->
 # Mutants made by hand
 
-Each line is one change of the library that a rule forbids, and the tests that must fail with it. They are made as an
-attacker would: at the lines that decide about money. Make them again after a change of the engine, the core or the client:
+A mutant is one change of the library that a rule forbids, and the tests that must fail with it. They are made as an
+attacker would: at the lines that decide about money. The lists have them in full:
+[client](../../internal/mutants/list/client.txt), [core](../../internal/mutants/list/core.txt),
+[engine](../../internal/mutants/list/engine.txt). Make them again after a change of the engine, the core or the client:
 ` + "`go run ./internal/mutants`" + ` builds the tests of a package once with all of its mutants, lets one after the
 other be at work, and says which one nobody has noticed; ` + "`-only X-2`" + ` takes some of them. Where a text is not
 there any more, it says so: make the mutant again by its rule. ` + "`-weave ./internal/generator`" + ` says how to
 try the generator on them.
 
-| rule | mutant | where | what kills it |
-| --- | --- | --- | --- |
+| rule | mutants | killed by tests of |
+| --- | --- | --- |
 `
 
-// text is the page.
+// text is the page: a line for each rule.
 func text(all []*mutant) string {
 	var b strings.Builder
 	b.WriteString(head)
+	of, by := map[string]int{}, map[string][]string{}
 	for _, m := range all {
-		by := "`" + m.pkg + "` " + strings.ReplaceAll(m.tests, "|", ", ")
-		if m.survives != "" {
-			by = "nothing: " + m.survives
+		of[m.rule]++
+		if pkg := "`" + m.pkg + "`"; m.survives == "" && !slices.Contains(by[m.rule], pkg) {
+			by[m.rule] = append(by[m.rule], pkg)
 		}
-		fmt.Fprintf(&b, "| %s | %s | `%s` | %s |\n", m.rule, m.what, m.files[0], by)
+	}
+	for _, rule := range slices.Sorted(maps.Keys(of)) {
+		fmt.Fprintf(&b, "| %s | %d | %s |\n", rule, of[rule], strings.Join(by[rule], ", "))
+	}
+	b.WriteString("\nThese survive, because a second line of defence stops what they let through:\n\n")
+	for _, m := range all {
+		if m.survives != "" {
+			fmt.Fprintf(&b, "- %s: %s.\n", m.line(), m.survives)
+		}
 	}
 	fmt.Fprintf(&b, "\n%d mutants.\n", len(all))
 	return b.String()
