@@ -197,7 +197,9 @@ func txBesideEachOther(t *testing.T, s *fixture) {
 		s.act(t, first)
 		var beside [3]store.Attempt
 		for i := range beside {
-			beside[i], _ = s.tryBegin(t, s.attempts[i%len(s.attempts)], repeat(c))
+			elsewhere, able := s.Twin(t).(store.Attempts) // an instance knows what it runs
+			require.True(t, able)
+			beside[i], _ = s.tryBegin(t, elsewhere, repeat(c))
 			require.NotNil(t, beside[i])
 			s.act(t, beside[i])
 		}
