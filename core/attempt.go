@@ -336,3 +336,11 @@ func (a *Attempt) confirmIn(call *lazyContext, write func(context.Context) error
 		now = time.Now()
 	}
 }
+
+// wakeRun lets Run look for half-done operations at once.
+func (m *Module) wakeRun() {
+	select {
+	case m.wake <- struct{}{}:
+	default: // it is awake
+	}
+}

@@ -326,6 +326,15 @@ func (m *Module) replay(r *http.Request, q *request, rec *Record) *Reply {
 	}
 }
 
+// adopt says of a marked operation whose it is. The repeat is answered in any case, and the next one tries it again.
+func (m *Module) adopt(ctx context.Context, q *request, c store.Claim) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.ClaimTimeout)
+	defer cancel()
+	if err := m.operations.Adopt(ctx, c); err != nil {
+		m.storeFailed(ctx, q.event(EventFailed), err)
+	}
+}
+
 // newOwner returns the owner of a new attempt of this instance.
 func (m *Module) newOwner() store.Owner {
 	var o store.Owner

@@ -34,7 +34,7 @@ func DeriveCall(ctx context.Context, name string) (DerivedKey, error) {
 		return DerivedKey{}, err
 	}
 	if a := attemptFrom(ctx); a != nil {
-		a.m.calls.note(name)
+		a.m.calls.Note(name)
 	}
 	if step := attemptctx.StepFrom(ctx); step != nil {
 		return DerivedKey(step.Key).DeriveCall(name), nil

@@ -17,12 +17,13 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/wire"
 	"github.com/stretchr/testify/require"
 )
 
-var orderToErase = core.Erasure{Principal: alice, Who: "olga", Why: "request 7 of the data protection office"}
+var orderToErase = operations.Erasure{Principal: alice, Who: "olga", Why: "request 7 of the data protection office"}
 
 // A repeat of an erased command gets what it would get after the end of retention. It never runs again.
 //
@@ -35,12 +36,12 @@ func TestErasedCommandNeverRunsAgain(t *testing.T) {
 	require.Equal(t, http.StatusCreated, a.postAs(bob, "k-1", `{"amount":1}`).Code)
 
 	config := core.Config{Store: a.store, Policy: core.Policy{Recovery: core.Park}}
-	_, err := newModule(t, config).Erase(t.Context(), orderToErase)
+	_, err := operations.New(newModule(t, config)).Erase(t.Context(), orderToErase)
 	require.ErrorContains(t, err, "Config.Observer is required")
 	config.Observer = core.LogObserver(slog.New(slog.DiscardHandler))
-	erased, err := newModule(t, config).Erase(t.Context(), orderToErase)
+	erased, err := operations.New(newModule(t, config)).Erase(t.Context(), orderToErase)
 	require.NoError(t, err)
-	require.Equal(t, core.Erased{Records: 1}, erased)
+	require.Equal(t, operations.Erased{Records: 1}, erased)
 
 	w := a.post("k-1", `{"amount":1}`)
 	requireProblem(t, w, http.StatusConflict, core.CodeKeyExpired)
@@ -84,9 +85,9 @@ func TestErase(t *testing.T) {
 		require.Equal(t, http.StatusBadGateway, a.post("k-1", `{}`).Code) // unknown: it is left
 		a.events = nil
 
-		erased, err := a.module.Erase(t.Context(), orderToErase)
+		erased, err := operations.New(a.module).Erase(t.Context(), orderToErase)
 		require.ErrorContains(t, err, "the connection is gone")
-		require.Equal(t, core.Erased{Records: 2}, erased)
+		require.Equal(t, operations.Erased{Records: 2}, erased)
 		require.Equal(t, []core.EventKind{core.EventErasing, core.EventErased}, a.kinds())
 		begun, ended := a.events[0], a.events[1]
 		require.Equal(t, core.Event{Kind: core.EventErasing, Scope: core.Scoping{}.PrincipalScope(alice), Who: orderToErase.Who, Why: orderToErase.Why}, begun)
@@ -94,7 +95,7 @@ func TestErase(t *testing.T) {
 		ended.Err = nil
 		require.Equal(t, core.Event{Kind: core.EventErased, Scope: begun.Scope, Who: orderToErase.Who, Why: orderToErase.Why, Count: 2}, ended)
 
-		erased, err = a.module.Erase(t.Context(), orderToErase)
+		erased, err = operations.New(a.module).Erase(t.Context(), orderToErase)
 		require.NoError(t, err)
 		require.Equal(t, 2, erased.Records)
 		require.Equal(t, []core.ID{core.Scoping{}.RecordID(alice, "k-1")}, erased.Open)
@@ -104,29 +105,29 @@ func TestErase(t *testing.T) {
 	t.Run("erasure while an attempt runs", func(t *testing.T) {
 		var a *app
 		a = newApp(t, core.Config{}, func(w http.ResponseWriter, r *http.Request) {
-			erased, err := a.module.Erase(r.Context(), orderToErase)
+			erased, err := operations.New(a.module).Erase(r.Context(), orderToErase)
 			require.NoError(t, err)
-			require.Equal(t, core.Erased{Open: []core.ID{core.Scoping{}.RecordID(alice, "k-1")}}, erased)
+			require.Equal(t, operations.Erased{Open: []core.ID{core.Scoping{}.RecordID(alice, "k-1")}}, erased)
 			created(w, r)
 		})
 		require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 		again := a.post("k-1", `{}`)
 		require.Equal(t, wire.ResultReused, again.Header().Get(wire.HeaderResult))
-		erased, err := a.module.Erase(t.Context(), orderToErase)
+		erased, err := operations.New(a.module).Erase(t.Context(), orderToErase)
 		require.NoError(t, err)
-		require.Equal(t, core.Erased{Records: 1}, erased)
+		require.Equal(t, operations.Erased{Records: 1}, erased)
 	})
 	t.Run("erasure is refused", func(t *testing.T) {
 		a := newApp(t, core.Config{Scoping: core.Scoping{RequireTenant: true}}, created)
 		tenanted := alice
 		tenanted.Tenant = "t-1"
-		for name, e := range map[string]core.Erasure{
+		for name, e := range map[string]operations.Erasure{
 			"Principal": {Who: "olga", Why: "asked"},
 			"tenant":    {Principal: alice, Who: "olga", Why: "asked"},
 			"Who":       {Principal: tenanted, Who: " ", Why: "asked"},
 			"Why":       {Principal: tenanted, Who: "olga"},
 		} {
-			_, err := a.module.Erase(t.Context(), e)
+			_, err := operations.New(a.module).Erase(t.Context(), e)
 			require.ErrorContains(t, err, name)
 		}
 		require.Empty(t, a.kinds())
@@ -136,14 +137,14 @@ func TestErase(t *testing.T) {
 		first := newApp(t, core.Config{Store: store}, created)
 		require.Equal(t, http.StatusCreated, first.post("k-1", `{}`).Code)
 		other := newApp(t, core.Config{Store: store, Scoping: core.Scoping{Namespace: "other"}}, created)
-		_, err := other.module.Erase(t.Context(), orderToErase)
+		_, err := operations.New(other.module).Erase(t.Context(), orderToErase)
 		require.ErrorIs(t, err, core.ErrScoping)
 	})
 	t.Run("erasure is logged", func(t *testing.T) {
 		var log bytes.Buffer
 		observer := core.LogObserver(slog.New(slog.NewTextHandler(&log, nil)))
 		module := newModule(t, core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}, Observer: observer})
-		_, err := module.Erase(t.Context(), orderToErase)
+		_, err := operations.New(module).Erase(t.Context(), orderToErase)
 		require.NoError(t, err)
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		require.Len(t, lines, 2)
@@ -160,7 +161,7 @@ const eraseAlice = `{"principal":{"issuer":"https://issuer.example","subject":"a
 
 func (a *app) serveErase(p core.Principal, body string) *httptest.ResponseRecorder {
 	a.t.Helper()
-	return written(a.t, a.module.ServeErase(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), p))
+	return written(a.t, operations.New(a.module).Serve(operations.Erase, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), p, ""))
 }
 
 // eraseApp is an app in which operators erase by commands of their own.
@@ -168,7 +169,9 @@ func eraseApp(t *testing.T, st core.Store, recovery core.Recovery) *app {
 	t.Helper()
 	routes := core.Routes{"POST " + pattern: {Recovery: recovery, Roles: []string{"operator"}}}
 	a := newOpsApp(t, core.Config{Store: st, Routes: routes}, nil)
-	a.handler = func(w http.ResponseWriter, r *http.Request) { _ = a.module.ServeErase(r, operator).WriteTo(w) }
+	a.handler = func(w http.ResponseWriter, r *http.Request) {
+		_ = operations.New(a.module).Serve(operations.Erase, r, operator, "").WriteTo(w)
+	}
 	return a
 }
 
@@ -225,7 +228,7 @@ func TestServeErase(t *testing.T) {
 	t.Run("without an observer nobody would learn who has erased what", func(t *testing.T) {
 		module := newModule(t, core.Config{Store: memstore.New(), Policy: core.Policy{Recovery: core.Park}, OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}}})
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(eraseAlice))
-		requireProblem(t, written(t, module.ServeErase(r, operator)), http.StatusInternalServerError, core.CodeMisconfigured)
+		requireProblem(t, written(t, operations.New(module).Serve(operations.Erase, r, operator, "")), http.StatusInternalServerError, core.CodeMisconfigured)
 
 		store := memstore.New()
 		a := newOpsApp(t, core.Config{Store: store}, created)

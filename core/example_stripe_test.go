@@ -14,6 +14,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/storetest"
 )
@@ -207,16 +208,16 @@ func ExampleReconciler_stripe() {
 // settleUnknown does what Run does with every sweep.
 func settleUnknown(idem *core.Module, st store.Operations, reconcile core.Reconciler) (settled, unknown int) {
 	ctx := context.Background()
-	operations, err := st.List(ctx, store.Query{Unknown: true, Limit: 100})
+	open, err := st.List(ctx, store.Query{Unknown: true, Limit: 100})
 	must(err)
-	for _, operation := range operations {
+	for _, operation := range open {
 		decision, err := reconcile(ctx, operation)
 		must(err)
 		if decision == nil {
 			unknown++
 			continue
 		}
-		_, err = idem.Settle(ctx, operation.ID, *decision)
+		_, err = operations.New(idem).Settle(ctx, operation.ID, *decision)
 		must(err)
 		settled++
 	}

@@ -5,10 +5,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"testing"
-	"time"
-
-	"github.com/auth19/idem/core/store"
 )
 
 // Defaults and bounds that tests compare with.
@@ -69,20 +65,8 @@ func WaitedFor(ctx context.Context) (names []string) {
 	return names
 }
 
-// DigestOf is the digest of a proposal with this name.
-func DigestOf(t testing.TB, d Decision, token byte) string {
-	kept, err := d.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return digestOf(store.Note{Token: [16]byte{token}, Decision: kept})
-}
-
-// NewPace returns how many records the next batch may touch. after, called with how long that batch took, returns the next.
-func NewPace(size, most int) (after func(took time.Duration) int) {
-	p := pace{size: size}
-	return func(took time.Duration) int { p.next(took, most); return p.size }
-}
+// KnowsRoute reports whether a route is in the table, or was.
+func (m *Module) KnowsRoute(method, pattern string) bool { return m.knowsRoute(method, pattern) }
 
 // Codes returns every code in the table.
 func Codes() []Code { return slices.Collect(maps.Keys(problemKinds)) }

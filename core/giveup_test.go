@@ -15,6 +15,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -199,7 +200,7 @@ func TestResumersAreByRoute(t *testing.T) {
 		a.pattern = refunds
 		a.post("k-1", `{}`)
 		a.pattern, a.handler = erasures, func(w http.ResponseWriter, r *http.Request) {
-			_ = a.module.ServeErase(r, operator).WriteTo(w)
+			_ = operations.New(a.module).Serve(operations.Erase, r, operator, "").WriteTo(w)
 		}
 		erase := func() *httptest.ResponseRecorder { return a.postAs(operator, "k-2", eraseAlice) }
 		requireProblem(t, erase(), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
@@ -210,7 +211,7 @@ func TestResumersAreByRoute(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, rec.HalfDone())
 		require.Equal(t, 1, rec.Attempts)
-		require.Equal(t, core.Outlook{Known: true, Until: rec.CreatedAt.Add(core.DefaultResumeFor)}, a.module.Outlook(rec))
+		require.Equal(t, operations.Outlook{Known: true, Until: rec.CreatedAt.Add(core.DefaultResumeFor)}, operations.New(a.module).Outlook(rec))
 		batches := st.batches
 		w := erase()
 		require.Equal(t, "created", w.Header().Get("Idempotency-Result"), w.Body)
@@ -291,7 +292,7 @@ func TestHalfDoneOperations(t *testing.T) {
 		}).ServeHTTP
 		require.Equal(t, "created", a.post("k-1", `{}`).Header().Get("Idempotency-Result"))
 		require.Equal(t, []string{"reserve", "charge"}, s.ran, "another life: from the first step on")
-		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), core.Decision{Who: "w", Why: "w"})
+		_, err := operations.New(a.module).Settle(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), core.Decision{Who: "w", Why: "w"})
 		require.ErrorIs(t, err, store.ErrNotSettleable)
 	})
 	inBubble(t, "half done operations do not count for max open", func(t *testing.T) {

@@ -12,13 +12,14 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/wire"
 )
 
 // past is a row of a home-grown table that is an hour old.
-func past(key string, edits ...func(*core.Past)) core.Past {
-	row := core.Past{
+func past(key string, edits ...func(*operations.Past)) operations.Past {
+	row := operations.Past{
 		Principal: alice, Key: key, Method: http.MethodPost, Route: pattern, CreatedAt: time.Now().Add(-time.Hour),
 		Answer: &core.Answer{Status: http.StatusCreated, Body: []byte("paid before"),
 			Header: http.Header{"content-type": {"text/plain"}, "Set-Cookie": {"secret"}}},
@@ -29,8 +30,8 @@ func past(key string, edits ...func(*core.Past)) core.Past {
 	return row
 }
 
-func rowsOf(rows ...core.Past) iter.Seq2[core.Past, error] {
-	return func(yield func(core.Past, error) bool) {
+func rowsOf(rows ...operations.Past) iter.Seq2[operations.Past, error] {
+	return func(yield func(operations.Past, error) bool) {
 		for _, row := range rows {
 			if !yield(row, nil) {
 				return
@@ -45,7 +46,7 @@ func TestImport(t *testing.T) {
 	t.Run("import of UUIDs in upper case", func(t *testing.T) {
 		const key = "0193a8f3-9f6e-7c3a-8b1d-2f4c6e8a0b1c"
 		a := newApp(t, core.Config{Policy: core.Policy{Recovery: core.Park, KeyFormat: core.UUIDKey}}, created)
-		done, err := a.module.Import(t.Context(), rowsOf(past(strings.ToUpper(key))))
+		done, err := operations.New(a.module).Import(t.Context(), rowsOf(past(strings.ToUpper(key))))
 		require.NoError(t, err)
 		require.Equal(t, store.Imported{Added: 1}, done)
 		require.Equal(t, "paid before", a.post(key, `{}`).Body.String())
@@ -53,7 +54,7 @@ func TestImport(t *testing.T) {
 	})
 	t.Run("import", func(t *testing.T) {
 		a := importing(t)
-		done, err := a.module.Import(t.Context(), rowsOf(past("key-1")))
+		done, err := operations.New(a.module).Import(t.Context(), rowsOf(past("key-1")))
 		require.NoError(t, err)
 		require.Equal(t, store.Imported{Added: 1}, done)
 
@@ -70,27 +71,27 @@ func TestImport(t *testing.T) {
 		a.postAs(core.Principal{Issuer: alice.Issuer, Subject: "bob"}, "key-1", "")
 		require.Equal(t, 1, a.ran())
 
-		done, err = a.module.Import(t.Context(), rowsOf(past("key-1", func(p *core.Past) { p.Answer.Body = []byte("other") })))
+		done, err = operations.New(a.module).Import(t.Context(), rowsOf(past("key-1", func(p *operations.Past) { p.Answer.Body = []byte("other") })))
 		require.NoError(t, err)
 		require.Equal(t, store.Imported{Left: 1}, done)
 		require.Equal(t, "paid before", a.post("key-1", "").Body.String())
 	})
 	t.Run("import unknown", func(t *testing.T) {
 		a := importing(t)
-		_, err := a.module.Import(t.Context(), rowsOf(past("key-1", func(p *core.Past) { p.Answer = nil })))
+		_, err := operations.New(a.module).Import(t.Context(), rowsOf(past("key-1", func(p *operations.Past) { p.Answer = nil })))
 		require.NoError(t, err)
 		requireProblem(t, a.post("key-1", ""), http.StatusConflict, core.CodeOutcomeUnknown)
 		require.Zero(t, a.ran())
-		_, err = a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "key-1"), core.Decision{Who: "operator", Why: "asked"})
+		_, err = operations.New(a.module).Settle(t.Context(), core.Scoping{}.RecordID(alice, "key-1"), core.Decision{Who: "operator", Why: "asked"})
 		require.ErrorIs(t, err, store.ErrNotSettleable, "an old instance may still be at work")
 	})
 	t.Run("more rows than go to the store at a time", func(t *testing.T) {
 		a := importing(t)
-		rows := make([]core.Past, 0, 250)
+		rows := make([]operations.Past, 0, 250)
 		for i := range 250 {
 			rows = append(rows, past("key-"+time.Duration(i).String()))
 		}
-		done, err := a.module.Import(t.Context(), rowsOf(rows...))
+		done, err := operations.New(a.module).Import(t.Context(), rowsOf(rows...))
 		require.NoError(t, err)
 		require.Equal(t, store.Imported{Added: 250}, done)
 	})
@@ -98,7 +99,7 @@ func TestImport(t *testing.T) {
 		a := importing(t)
 		a.handler = notApplied(status(http.StatusServiceUnavailable))
 		require.Equal(t, http.StatusServiceUnavailable, a.post("key-1", `{}`).Code)
-		done, err := a.module.Import(t.Context(), rowsOf(past("key-1"), past("key-2")))
+		done, err := operations.New(a.module).Import(t.Context(), rowsOf(past("key-1"), past("key-2")))
 		require.NoError(t, err)
 		require.Equal(t, store.Imported{Added: 1, Replaced: 1}, done)
 		a.handler = created
@@ -114,7 +115,7 @@ func TestImport(t *testing.T) {
 func TestImportOfAKeyWhoseAttemptRuns(t *testing.T) {
 	a := importing(t)
 	take := func() store.Imported {
-		done, err := a.module.Import(t.Context(), rowsOf(past("key-1"), past("key-2")))
+		done, err := operations.New(a.module).Import(t.Context(), rowsOf(past("key-1"), past("key-2")))
 		require.NoError(t, err)
 		return done
 	}
@@ -169,7 +170,7 @@ func TestImportRetention(t *testing.T) {
 			if test.expires != 0 {
 				row.ExpiresAt = now.Add(test.expires)
 			}
-			done, err := idem.Import(t.Context(), rowsOf(row))
+			done, err := operations.New(idem).Import(t.Context(), rowsOf(row))
 			require.NoError(t, err)
 			rec, err := st.Find(t.Context(), core.Scoping{}.RecordID(alice, row.Key), store.Viewer{All: true})
 			if test.state == store.Free {
@@ -187,18 +188,18 @@ func TestImportRetention(t *testing.T) {
 	}
 
 	// The old table still holds a key whose tombstone would be over. CONTRACT F-4
-	old := past("old", func(p *core.Past) { p.CreatedAt, p.ExpiresAt = now.Add(-2000*time.Hour), now.Add(time.Hour) })
-	done, err := idem.Import(t.Context(), rowsOf(old))
+	old := past("old", func(p *operations.Past) { p.CreatedAt, p.ExpiresAt = now.Add(-2000*time.Hour), now.Add(time.Hour) })
+	done, err := operations.New(idem).Import(t.Context(), rowsOf(old))
 	require.NoError(t, err)
 	require.Equal(t, store.Imported{Added: 1}, done)
 	held := find(t, st, "old")
 	require.Equal(t, store.Expired, held.State())
 	require.True(t, held.PurgeAt.Equal(old.ExpiresAt), "as long as the old table")
 
-	row := past("large", func(p *core.Past) {
+	row := past("large", func(p *operations.Past) {
 		p.Answer.Body, p.Answer.Header = make([]byte, 101), http.Header{"location": {"/1"}, "Etag": {"2"}}
 	})
-	_, err = idem.Import(t.Context(), rowsOf(row))
+	_, err = operations.New(idem).Import(t.Context(), rowsOf(row))
 	require.NoError(t, err)
 	rec := find(t, st, "large")
 	require.Equal(t, core.Answer{Status: http.StatusCreated, Header: http.Header{"Location": {"/1"}}, Partial: true}, rec.Answer)
@@ -206,21 +207,21 @@ func TestImportRetention(t *testing.T) {
 
 func TestImportRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
-		edit func(*core.Past)
+		edit func(*operations.Past)
 		want string
 	}{
-		"5xx":          {func(p *core.Past) { p.Answer.Status = 500 }, "leave Answer out"},
-		"undeclared":   {func(p *core.Past) { p.Route = "/other" }, `"POST /other" is not a guarded route`},
-		"exempt":       {func(p *core.Past) { p.Method, p.Route = "PATCH", "/profile" }, "is not a guarded route"},
-		"safe":         {func(p *core.Past) { p.Method = "GET" }, "is not a guarded route"},
-		"nobody":       {func(p *core.Past) { p.Principal.Subject = "" }, "Principal"},
-		"no key":       {func(p *core.Past) { p.Key = "" }, "Key: want 1 to 255"},
-		"key of words": {func(p *core.Past) { p.Key = "a key" }, "Key: want 1 to 255"},
-		"no time":      {func(p *core.Past) { p.CreatedAt = time.Time{} }, "CreatedAt"},
-		"the future":   {func(p *core.Past) { p.CreatedAt = time.Now().Add(time.Minute) }, "CreatedAt"},
+		"5xx":          {func(p *operations.Past) { p.Answer.Status = 500 }, "leave Answer out"},
+		"undeclared":   {func(p *operations.Past) { p.Route = "/other" }, `"POST /other" is not a guarded route`},
+		"exempt":       {func(p *operations.Past) { p.Method, p.Route = "PATCH", "/profile" }, "is not a guarded route"},
+		"safe":         {func(p *operations.Past) { p.Method = "GET" }, "is not a guarded route"},
+		"nobody":       {func(p *operations.Past) { p.Principal.Subject = "" }, "Principal"},
+		"no key":       {func(p *operations.Past) { p.Key = "" }, "Key: want 1 to 255"},
+		"key of words": {func(p *operations.Past) { p.Key = "a key" }, "Key: want 1 to 255"},
+		"no time":      {func(p *operations.Past) { p.CreatedAt = time.Time{} }, "CreatedAt"},
+		"the future":   {func(p *operations.Past) { p.CreatedAt = time.Now().Add(time.Minute) }, "CreatedAt"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			done, err := importing(t).module.Import(t.Context(), rowsOf(past("fine"), past("key-1", test.edit)))
+			done, err := operations.New(importing(t).module).Import(t.Context(), rowsOf(past("fine"), past("key-1", test.edit)))
 			require.ErrorContains(t, err, "idem: Import: operation ")
 			require.ErrorContains(t, err, test.want)
 			require.NotContains(t, err.Error(), "key-1") // CONTRACT K-6
@@ -229,10 +230,10 @@ func TestImportRefuses(t *testing.T) {
 	}
 
 	failing := errors.New("connection lost")
-	_, err := importing(t).module.Import(t.Context(), func(yield func(core.Past, error) bool) { yield(core.Past{}, failing) })
+	_, err := operations.New(importing(t).module).Import(t.Context(), func(yield func(operations.Past, error) bool) { yield(operations.Past{}, failing) })
 	require.ErrorIs(t, err, failing)
 
 	a := newApp(t, core.Config{Store: memstore.New(memstore.WithMaxRecords(1))}, created)
-	_, err = a.module.Import(t.Context(), rowsOf(past("key-1"), past("key-2")))
+	_, err = operations.New(a.module).Import(t.Context(), rowsOf(past("key-1"), past("key-2")))
 	require.ErrorIs(t, err, store.ErrFull)
 }

@@ -14,13 +14,15 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
 // push sends an operator's word on an operation.
-func (a *app) push(serve func(*http.Request, core.Principal, string) *core.Reply, body string) *httptest.ResponseRecorder {
+func (a *app) push(what operations.Handler, body string) *httptest.ResponseRecorder {
 	a.t.Helper()
-	return written(a.t, serve(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), operator, idOf("k-1")))
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+	return written(a.t, operations.New(a.module).Serve(what, r, operator, idOf("k-1")))
 }
 
 // An operator knows that the provider is back: the operation does not wait for its pause, and Run goes on at once.
@@ -28,10 +30,10 @@ func (a *app) push(serve func(*http.Request, core.Principal, string) *core.Reply
 // CONTRACT X-10
 func TestAnOperatorTriesAgainNow(t *testing.T) {
 	eachInBubble(t, map[string]func(*app, string) *httptest.ResponseRecorder{
-		"within a pause": func(a *app, body string) *httptest.ResponseRecorder { return a.push(a.module.ServeRetry, body) },
+		"within a pause": func(a *app, body string) *httptest.ResponseRecorder { return a.push(operations.Retry, body) },
 		"on a guarded route": func(a *app, body string) *httptest.ResponseRecorder {
 			a.handler = func(w http.ResponseWriter, r *http.Request) {
-				require.NoError(a.t, a.module.ServeRetry(r, operator, idOf("k-1")).SendTo(w, r))
+				require.NoError(a.t, operations.New(a.module).Serve(operations.Retry, r, operator, idOf("k-1")).SendTo(w, r))
 			}
 			return a.postAs(operator, "push-1", body)
 		},
@@ -51,9 +53,9 @@ func TestAnOperatorTriesAgainNow(t *testing.T) {
 		require.True(t, rec.HalfDone())
 		require.Greater(t, rec.NextAttempt(store.DefaultPause).Sub(rec.Now), time.Second)
 		for _, body := range []string{``, `{}`, `{"fence":1}`, `{"fence":1,"reason":" "}`, `{"fence":1,"reason":"r","x":1}`} {
-			requireProblem(t, a.push(a.module.ServeRetry, body), http.StatusBadRequest, core.CodeBadRequest)
+			requireProblem(t, a.push(operations.Retry, body), http.StatusBadRequest, core.CodeBadRequest)
 		}
-		requireProblem(t, a.push(a.module.ServeRetry, `{"fence":1,"reason":"r"}`), http.StatusConflict, core.CodeNotSettleable)
+		requireProblem(t, a.push(operations.Retry, `{"fence":1,"reason":"r"}`), http.StatusConflict, core.CodeNotSettleable)
 		now := time.Now()
 		w := push(a, `{"fence":`+strconv.FormatInt(rec.Fence, 10)+`,"reason":"the provider is back"}`)
 		require.Equal(t, http.StatusAccepted, w.Code, w.Body)
@@ -73,7 +75,7 @@ func TestAnOperatorTriesAgainNow(t *testing.T) {
 		a := outage(t, st, 48*time.Hour)
 		a.post("k-1", `{}`)
 		time.Sleep(core.DefaultResumeFor)
-		require.Equal(t, http.StatusAccepted, a.push(a.module.ServeRetry, `{"fence":1,"reason":"r"}`).Code)
+		require.Equal(t, http.StatusAccepted, a.push(operations.Retry, `{"fence":1,"reason":"r"}`).Code)
 		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 	})
 	inBubble(t, "it lifts neither a call's window nor changed steps", func(t *testing.T) {
@@ -90,11 +92,11 @@ func TestAnOperatorTriesAgainNow(t *testing.T) {
 		a.handler = charging("charge")
 		require.Equal(t, http.StatusInternalServerError, a.post("k-1", `{}`).Code)
 		time.Sleep(store.DefaultDeadline)
-		require.Equal(t, http.StatusAccepted, a.push(a.module.ServeRetry, `{"fence":1,"reason":"r"}`).Code)
+		require.Equal(t, http.StatusAccepted, a.push(operations.Retry, `{"fence":1,"reason":"r"}`).Code)
 		a.handler = charging("another")
 		requireProblem(t, a.post("k-1", `{}`), http.StatusInternalServerError, core.CodeStepsChanged)
 		time.Sleep(time.Hour)
-		require.Equal(t, http.StatusAccepted, a.push(a.module.ServeRetry, `{"fence":2,"reason":"r"}`).Code)
+		require.Equal(t, http.StatusAccepted, a.push(operations.Retry, `{"fence":2,"reason":"r"}`).Code)
 		a.handler = charging("charge")
 		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 		require.Equal(t, 1, called)
@@ -112,7 +114,7 @@ func TestAPushByAWrongClock(t *testing.T) {
 		a.post("k-1", `{}`)
 		time.Sleep(store.DefaultDeadline)
 		ahead = 2 * time.Hour
-		requireProblem(t, a.push(a.module.ServeRetry, `{"fence":1,"reason":"r"}`), http.StatusServiceUnavailable,
+		requireProblem(t, a.push(operations.Retry, `{"fence":1,"reason":"r"}`), http.StatusServiceUnavailable,
 			core.CodeStoreUnavailable)
 		require.Len(t, a.of(core.EventClockSkew), 1)
 		require.Empty(t, a.of(core.EventRetried))
@@ -127,19 +129,19 @@ func TestAnOperatorGivesUp(t *testing.T) {
 		st := memstore.New()
 		a := outage(t, st, 48*time.Hour)
 		a.post("k-1", `{}`)
-		requireProblem(t, a.push(a.module.ServeGiveUp, `{"fence":1,"reason":"r"}`), http.StatusConflict, core.CodeNotSettleable)
+		requireProblem(t, a.push(operations.GiveUp, `{"fence":1,"reason":"r"}`), http.StatusConflict, core.CodeNotSettleable)
 		time.Sleep(store.DefaultDeadline)
 		a.post("k-1", `{}`)
 		time.Sleep(store.DefaultDeadline)
-		requireProblem(t, a.push(a.module.ServeGiveUp, `{"fence":1,"reason":"r"}`), http.StatusConflict, core.CodeNotSettleable)
-		w := a.push(a.module.ServeGiveUp, `{"fence":2,"reason":"the provider has closed the account"}`)
+		requireProblem(t, a.push(operations.GiveUp, `{"fence":1,"reason":"r"}`), http.StatusConflict, core.CodeNotSettleable)
+		w := a.push(operations.GiveUp, `{"fence":2,"reason":"the provider has closed the account"}`)
 		require.Equal(t, http.StatusOK, w.Code)
 		require.Contains(t, w.Body.String(), `"state":"unknown"`)
 		require.Len(t, a.of(core.EventGivenUp), 1)
 		requireProblem(t, a.post("k-1", `{}`), http.StatusConflict, core.CodeOutcomeUnknown)
 		require.Equal(t, http.StatusOK, a.serveSettle(operator, idOf("k-1"), `{"outcome":"not_applied","reason":"r","fence":2}`).Code)
 	})
-	requireProblem(t, written(t, newOpsApp(t, core.Config{}, nil).module.ServeGiveUp(httptest.NewRequest(http.MethodPost, "/",
+	requireProblem(t, written(t, operations.New(newOpsApp(t, core.Config{}, nil).module).Serve(operations.GiveUp, httptest.NewRequest(http.MethodPost, "/",
 		strings.NewReader(`{"fence":1,"reason":"r"}`)), alice, idOf("k-1"))), http.StatusForbidden, core.CodeForbidden)
 }
 
@@ -154,9 +156,9 @@ func TestAPushOfWhatIsNotTheirs(t *testing.T) {
 		time.Sleep(store.DefaultDeadline)
 		stranger := operator
 		stranger.Tenant = "another"
-		for _, serve := range []func(*http.Request, core.Principal, string) *core.Reply{a.module.ServeRetry, a.module.ServeGiveUp} {
+		for _, what := range []operations.Handler{operations.Retry, operations.GiveUp} {
 			r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"fence":1,"reason":"r"}`))
-			requireProblem(t, written(t, serve(r, stranger, idOf("k-1"))), http.StatusNotFound, core.CodeNotFound)
+			requireProblem(t, written(t, operations.New(a.module).Serve(what, r, stranger, idOf("k-1"))), http.StatusNotFound, core.CodeNotFound)
 		}
 		require.True(t, find(t, st, "k-1").HalfDone())
 		refused := a.serveSettle(operator, idOf("k-1"), `{"outcome":"not_applied","reason":"r","fence":1}`)
@@ -164,9 +166,9 @@ func TestAPushOfWhatIsNotTheirs(t *testing.T) {
 		require.Contains(t, refused.Body.String(), "the operation is half-done", "it has to be pushed or given up")
 
 		a.handler = func(http.ResponseWriter, *http.Request) { // it runs, and has no record
-			for _, serve := range []func(*http.Request, core.Principal, string) *core.Reply{a.module.ServeRetry, a.module.ServeGiveUp} {
+			for _, what := range []operations.Handler{operations.Retry, operations.GiveUp} {
 				r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"fence":1,"reason":"r"}`))
-				requireProblem(t, written(t, serve(r, operator, idOf("k-2"))), http.StatusConflict, core.CodeInFlight)
+				requireProblem(t, written(t, operations.New(a.module).Serve(what, r, operator, idOf("k-2"))), http.StatusConflict, core.CodeInFlight)
 			}
 		}
 		a.post("k-2", `{}`)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -21,7 +22,7 @@ var chief = core.Principal{Issuer: alice.Issuer, Subject: "chief", Roles: []stri
 
 func (a *app) mark(p core.Principal, body string) *httptest.ResponseRecorder {
 	a.t.Helper()
-	return written(a.t, a.module.ServeMark(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), p))
+	return written(a.t, operations.New(a.module).Serve(operations.Mark, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), p, ""))
 }
 
 func (a *app) markOne(id core.ID) {
@@ -62,7 +63,7 @@ func TestMarkedOperation(t *testing.T) {
 
 		own := func(p core.Principal) *httptest.ResponseRecorder {
 			r := newCommand("lost-1", "")
-			return written(t, a.module.ServeOwnOperation(r, p))
+			return written(t, operations.New(a.module).Serve(operations.Own, r, p, ""))
 		}
 		require.Equal(t, "unknown", members(t, own(alice))["state"], "who has key and principal is its owner")
 		requireProblem(t, own(bob), http.StatusNotFound, core.CodeNotFound)
@@ -98,7 +99,7 @@ func TestMarkedOperation(t *testing.T) {
 			core.CodeNotFound)
 		require.Equal(t, http.StatusOK, a.serveSettle(chief, id.String(), `{"outcome":"applied","answer":{"id":"p1"},"reason":"r"}`).Code)
 		require.Equal(t, `{"id":"p1"}`, a.post("lost-1", "{}").Body.String()) //nolint:testifylint // byte for byte
-		erased, err := a.module.Erase(t.Context(), core.Erasure{Principal: alice, Who: "operator", Why: "request 7"})
+		erased, err := operations.New(a.module).Erase(t.Context(), operations.Erasure{Principal: alice, Who: "operator", Why: "request 7"})
 		require.NoError(t, err)
 		require.Equal(t, 1, erased.Records, "its repeat has said whose it is")
 		requireProblem(t, a.post("lost-1", "{}"), http.StatusConflict, core.CodeKeyExpired)
@@ -120,7 +121,7 @@ func TestMarkedOperation(t *testing.T) {
 			`{"ids":["` + id + `"],"reason":"` + strings.Repeat("r", 4097) + `"}`, fmt.Sprintf(`{"ids":[%s],"reason":"r"}`, many)} {
 			requireProblem(t, a.mark(chief, body), http.StatusBadRequest, core.CodeBadRequest)
 		}
-		_, err := a.module.Mark(t.Context(), []core.ID{{1}}, "", "why")
+		_, err := operations.New(a.module).Mark(t.Context(), []core.ID{{1}}, "", "why")
 		require.ErrorContains(t, err, "who and why are required")
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/auth19/idem/core/internal/names"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/wire"
 )
@@ -121,8 +122,8 @@ type Module struct {
 	unwritten sync.Map // routeKey -> *atomic.Int64: successes whose transaction carried no write
 	failing   sync.Map // routeKey -> *atomic.Int64: refusals behind a statement that had failed
 	table     atomic.Pointer[[]string]
-	calls     seenNames // for Operator.Find
-	refNames  seenNames // for Operator.Referred
+	calls     names.Seen // for Operator.Find
+	refNames  names.Seen // for Operator.Referred
 
 	wake      chan struct{} // of Run: there is something to go on with
 	strangers sync.Map      // stranger -> time.Time: when Run last told of its operations
@@ -383,29 +384,10 @@ func (m *Module) policyOf(method, pattern string) (policy Policy, known bool) {
 	return Policy{}.withDefaults(m.cfg.Policy), m.own != nil
 }
 
-// Outlook says what becomes of a half-done operation if nobody does anything.
-type Outlook struct {
-	Known   bool      // this release knows its route; otherwise nothing here goes on with it, or gives it up
-	Resumed bool      // Config.Resume goes on with it; otherwise only its client does, by a repeat
-	Until   time.Time // from then on it is unknown, if it is known and was not gone on with to its end
-}
-
-// Outlook returns what becomes of a half-done operation, by this release's configuration.
-func (m *Module) Outlook(rec Record) Outlook {
-	policy, known := m.policyOf(rec.Method, rec.Route)
-	return Outlook{known, known && m.resumerOf(rec.Method, rec.Route) != nil, rec.CreatedAt.Add(policy.ResumeFor)}
-}
-
-// TakesTimedKeys reports whether a route takes timed keys only, by the table or the module's own policy.
-func (m *Module) TakesTimedKeys(method, pattern string) bool {
-	r, _ := m.route(method, pattern)
-	return r != nil && r.timed()
-}
-
-// KnowsRoute reports whether a route is in this release's table, or a route of the table names its pattern in
+// knowsRoute reports whether a route is in this release's table, or a route of the table names its pattern in
 // Policy.Formerly. Without a table all routes are known. Operations of another route are neither continued nor given up,
 // and Config.Reconcile is not asked for them.
-func (m *Module) KnowsRoute(method, pattern string) bool {
+func (m *Module) knowsRoute(method, pattern string) bool {
 	_, known := m.policyOf(method, pattern)
 	return known
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/internal/mustrun"
 )
@@ -48,17 +49,17 @@ func written(t *testing.T, reply *core.Reply) *httptest.ResponseRecorder {
 
 func (a *app) operation(p core.Principal, id string) *httptest.ResponseRecorder {
 	a.t.Helper()
-	return written(a.t, a.module.ServeOperation(httptest.NewRequest(http.MethodGet, "/", nil), p, id))
+	return written(a.t, operations.New(a.module).Serve(operations.Show, httptest.NewRequest(http.MethodGet, "/", nil), p, id))
 }
 
 func (a *app) operations(p core.Principal, query string) *httptest.ResponseRecorder {
 	a.t.Helper()
-	return written(a.t, a.module.ServeOperations(httptest.NewRequest(http.MethodGet, "/?"+query, nil), p))
+	return written(a.t, operations.New(a.module).Serve(operations.List, httptest.NewRequest(http.MethodGet, "/?"+query, nil), p, ""))
 }
 
 func (a *app) serveSettle(p core.Principal, id, body string) *httptest.ResponseRecorder {
 	a.t.Helper()
-	return written(a.t, a.module.ServeSettle(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), p, id))
+	return written(a.t, operations.New(a.module).Serve(operations.Settle, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), p, id))
 }
 
 // members decodes a JSON object.
@@ -445,7 +446,7 @@ func TestSettlements(t *testing.T) {
 		requireProblem(t, a.serveSettle(operator, "x", fine), http.StatusNotFound, core.CodeNotFound)
 		requireProblem(t, a.serveSettle(operator, idOf("other"), fine), http.StatusNotFound, core.CodeNotFound)
 		failing := httptest.NewRequest(http.MethodPost, "/", iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader(fine))))
-		requireProblem(t, written(t, a.module.ServeSettle(failing, operator, idOf("k-1"))), http.StatusBadRequest, core.CodeBodyUnreadable)
+		requireProblem(t, written(t, operations.New(a.module).Serve(operations.Settle, failing, operator, idOf("k-1"))), http.StatusBadRequest, core.CodeBodyUnreadable)
 		a.handler = created
 		a.post("done", `{}`)
 		requireProblem(t, a.serveSettle(operator, idOf("done"), fine), http.StatusConflict, core.CodeNotSettleable)
@@ -471,14 +472,14 @@ func TestSettlements(t *testing.T) {
 			{core.Decision{Who: "w", Why: "w", Applied: true, Answer: answer(500)}, "200 to 499"},
 			{core.Decision{Who: "w", Why: "w", Answer: answer(200)}, "has no Answer"},
 		} {
-			_, err := a.module.Settle(t.Context(), id, test.decision)
+			_, err := operations.New(a.module).Settle(t.Context(), id, test.decision)
 			require.ErrorContains(t, err, "idem: Settle: ")
 			require.ErrorContains(t, err, test.want)
 		}
-		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "other"), core.Decision{Who: "w", Why: "w"})
+		_, err := operations.New(a.module).Settle(t.Context(), core.Scoping{}.RecordID(alice, "other"), core.Decision{Who: "w", Why: "w"})
 		require.ErrorIs(t, err, core.ErrNotFound)
 
-		rec, err := a.module.Settle(t.Context(), id, core.Decision{Who: "w", Why: "w", Applied: true, Answer: &core.Answer{
+		rec, err := operations.New(a.module).Settle(t.Context(), id, core.Decision{Who: "w", Why: "w", Applied: true, Answer: &core.Answer{
 			Status: 499, Header: http.Header{"Location": {"/7"}, "Set-Cookie": {"provider=1"}, "Date": {"x"}}, Body: []byte("b")}})
 		require.NoError(t, err)
 		require.Equal(t, store.Completed, rec.State())
@@ -488,7 +489,7 @@ func TestSettlements(t *testing.T) {
 		require.Empty(t, w.Header().Values("Set-Cookie"))
 		require.Empty(t, w.Header().Values("Date"))
 
-		_, err = a.module.Settle(t.Context(), id, core.Decision{Who: "w", Why: "w"})
+		_, err = operations.New(a.module).Settle(t.Context(), id, core.Decision{Who: "w", Why: "w"})
 		require.ErrorIs(t, err, store.ErrNotSettleable)
 	})
 	inBubble(t, "one of many settlements wins", func(t *testing.T) {
@@ -498,7 +499,7 @@ func TestSettlements(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), core.Decision{Who: "w", Why: "w"})
+				_, err := operations.New(a.module).Settle(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), core.Decision{Who: "w", Why: "w"})
 				results <- err
 			})
 		}
@@ -521,7 +522,7 @@ func TestSettlements(t *testing.T) {
 		a := newOpsApp(t, core.Config{}, status(http.StatusBadGateway))
 		a.post("k-1", `{}`)
 		a.handler = func(w http.ResponseWriter, r *http.Request) {
-			_ = a.module.ServeSettle(r, operator, idOf("k-1")).WriteTo(w)
+			_ = operations.New(a.module).Serve(operations.Settle, r, operator, idOf("k-1")).WriteTo(w)
 		}
 		settle := func() *httptest.ResponseRecorder {
 			return a.postAs(operator, "s-1", `{"outcome":"not_applied","reason":"r"}`)
@@ -550,7 +551,7 @@ func TestSettlementCommitsWithItsCommand(t *testing.T) {
 	a.pattern = "/settle"
 	settles := func(next http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
-			settled, err := a.module.Settle(r.Context(), rec.ID, core.Decision{Who: "w", Why: "w", Applied: true,
+			settled, err := operations.New(a.module).Settle(r.Context(), rec.ID, core.Decision{Who: "w", Why: "w", Applied: true,
 				Answer: &core.Answer{Status: 200, Body: []byte("settled")}})
 			require.NoError(t, err)
 			require.Equal(t, rec.Fence+1, settled.Fence)
@@ -593,14 +594,14 @@ func TestRolesCountFromTheirIssuerOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := core.Principal{Issuer: test.issuer, Subject: "mallory", Roles: []string{test.role}}
 			ask := httptest.NewRequest(http.MethodGet, "/v1/operations/"+id, nil)
-			require.Equal(t, test.seen, a.module.ServeOperation(ask, p, id).Status)
-			_, problem := a.module.Operator(ask, p, nil)
+			require.Equal(t, test.seen, operations.New(a.module).Serve(operations.Show, ask, p, id).Status)
+			_, problem := operations.New(a.module).Operator(ask, p, nil)
 			require.Equal(t, test.settled == 403, problem != nil)
 			if test.settled == 200 {
 				return // a settlement is final: the others must find the operation unsettled
 			}
 			settle := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"outcome":"not_applied","reason":"r"}`))
-			require.Equal(t, test.settled, a.module.ServeSettle(settle, p, id).Status)
+			require.Equal(t, test.settled, operations.New(a.module).Serve(operations.Settle, settle, p, id).Status)
 		})
 	}
 	require.Empty(t, a.of(core.EventSettled))

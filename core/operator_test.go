@@ -13,11 +13,12 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
 // inspected is an app with a completed operation that has a step, and the access that an operator has.
-func inspected(t *testing.T) (a *app, operator *core.Operator, id core.ID) {
+func inspected(t *testing.T) (a *app, operator *operations.Operator, id core.ID) {
 	t.Helper()
 	a = newApp(t, core.Config{Policy: core.Policy{Recovery: core.Resume}, OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}}},
 		func(w http.ResponseWriter, r *http.Request) {
@@ -29,7 +30,7 @@ func inspected(t *testing.T) (a *app, operator *core.Operator, id core.ID) {
 		})
 	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 	olga := core.Principal{Issuer: alice.Issuer, Subject: "olga", Roles: []string{"operator"}}
-	operator, problem := a.module.Operator(httptest.NewRequest(http.MethodGet, "/", nil), olga, nil)
+	operator, problem := operations.New(a.module).Operator(httptest.NewRequest(http.MethodGet, "/", nil), olga, nil)
 	require.Nil(t, problem)
 	return a, operator, core.Scoping{}.RecordID(alice, "k-1")
 }
@@ -69,9 +70,9 @@ func TestOperator(t *testing.T) {
 	t.Run("an operator of another tenant finds nothing", func(t *testing.T) {
 		a, olga, id := inspected(t)
 		tenanted := core.Principal{Issuer: alice.Issuer, Tenant: "t-1", Subject: "olga", Roles: []string{"operator"}}
-		other, problem := a.module.Operator(httptest.NewRequest(http.MethodGet, "/", nil), tenanted, nil)
+		other, problem := operations.New(a.module).Operator(httptest.NewRequest(http.MethodGet, "/", nil), tenanted, nil)
 		require.Nil(t, problem)
-		for operator, want := range map[*core.Operator]int{olga: 1, other: 0} {
+		for operator, want := range map[*operations.Operator]int{olga: 1, other: 0} {
 			records, err := operator.Records(t.Context(), []core.ID{id})
 			require.NoError(t, err)
 			require.Len(t, records, want)
@@ -96,7 +97,7 @@ func TestOperator(t *testing.T) {
 			{Tenant: "a", Subject: "b"}, {Tenant: `a" subject="b`, Subject: "c"}, {Subject: "a\x00"}, {Subject: `a\x00`}, {Subject: "ä"},
 		} {
 			p.Issuer, p.Roles = issuer, []string{"operator"}
-			operator, problem := a.module.Operator(httptest.NewRequest(http.MethodGet, "/", nil), p, nil)
+			operator, problem := operations.New(a.module).Operator(httptest.NewRequest(http.MethodGet, "/", nil), p, nil)
 			require.Nil(t, problem)
 			require.NotContains(t, names, operator.Name())
 			require.NotContains(t, operator.Name(), "\x00", "the history has no room for it")
@@ -114,7 +115,7 @@ func (a *app) ownOperation(p core.Principal, key, target string) *httptest.Respo
 	if key != "" {
 		r.Header.Set("Idempotency-Key", key)
 	}
-	return written(a.t, a.module.ServeOwnOperation(r, p))
+	return written(a.t, operations.New(a.module).Serve(operations.Own, r, p, ""))
 }
 
 // apart is a store.Nodes.
@@ -214,7 +215,7 @@ func TestSettlementOfAnAttemptThatNobodySees(t *testing.T) {
 	var a *app
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		requireProblem(t, a.serveSettle(operator, idOf("k-1"), free), http.StatusConflict, core.CodeInFlight)
-		_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), core.Decision{Who: "w", Why: "y"})
+		_, err := operations.New(a.module).Settle(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), core.Decision{Who: "w", Why: "y"})
 		require.ErrorIs(t, err, store.ErrNotSettleable)
 		requireProblem(t, a.serveSettle(operator, idOf("k-2"), free), http.StatusNotFound, core.CodeNotFound)
 		created(w, r)
@@ -256,7 +257,7 @@ func (s *leftStore) OpenSteps(context.Context, []byte, int) ([]store.OpenStep, e
 func TestSearchThatNobodyWaitsFor(t *testing.T) {
 	st := &leftStore{Store: memstore.New()}
 	a := newApp(t, core.Config{Store: st, OperatorRoles: []core.IssuerRole{{Issuer: alice.Issuer, Role: "operator"}}}, created)
-	operator, problem := a.module.Operator(httptest.NewRequest(http.MethodGet, "/", nil),
+	operator, problem := operations.New(a.module).Operator(httptest.NewRequest(http.MethodGet, "/", nil),
 		core.Principal{Issuer: alice.Issuer, Subject: "olga", Roles: []string{"operator"}}, nil)
 	require.Nil(t, problem)
 	text := core.ID{9}.String()

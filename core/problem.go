@@ -144,7 +144,7 @@ func withUnwrittenRefused(_ *Module, r *route) bool {
 }
 func withMaxOpen(_ *Module, r *route) bool { return r.MaxOpen > 0 }
 
-// withKeyTimes: a store of timed keys also judges keys of other formats, after [Module.RefuseKeysBefore] for instance.
+// withKeyTimes: a store of timed keys also judges keys of other formats, after keys were refused for instance.
 func withKeyTimes(m *Module, _ *route) bool {
 	_, ok := m.cfg.Store.(store.Settings)
 	return ok

@@ -16,6 +16,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -177,24 +178,6 @@ func TestAProposalIsWithdrawn(t *testing.T) {
 	})
 }
 
-// The digest is of all that is decided: outcome, status, headers, body, and what undid the steps.
-//
-// CONTRACT X-7
-func TestTheDigestIsOfTheWholeProposal(t *testing.T) {
-	answer := func(status int, location, body string) core.Decision {
-		return core.Decision{Applied: true, Answer: &core.Answer{Status: status, Header: http.Header{"Location": {location}}, Body: []byte(body)}}
-	}
-	seen := map[string]bool{}
-	for _, d := range []core.Decision{answer(202, "/p/1", "p-1"), answer(201, "/p/1", "p-1"), answer(202, "/p/2", "p-1"),
-		answer(202, "/p/1", "p-2"), {}, {Undone: "a refund"}} {
-		for token := range byte(2) { // of the same answer there may be two proposals: somebody has withdrawn the first one
-			digest := core.DigestOf(t, d, token)
-			require.False(t, seen[digest])
-			seen[digest] = true
-		}
-	}
-}
-
 // A decision that this release does not know frees no key: it can only be withdrawn.
 //
 // CONTRACT X-7
@@ -223,8 +206,8 @@ func TestProposalsThatAreRefused(t *testing.T) {
 		for want, answer := range map[string]core.Answer{
 			"text": {Status: 201, Header: http.Header{"Link": {"\xc3", "\xa9"}}}, "Partial": {Status: 201, Partial: true},
 		} {
-			_, err := a.module.Propose(t.Context(), core.Scoping{}.RecordID(alice, "k-1"),
-				core.Decision{Applied: true, Why: "r", By: operator, Fence: 1, Answer: &answer})
+			_, err := operations.New(a.module).Propose(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), operator,
+				core.Decision{Applied: true, Why: "r", Fence: 1, Answer: &answer})
 			require.ErrorContains(t, err, want)
 		}
 	})
@@ -249,26 +232,27 @@ func TestProposalsAreStrict(t *testing.T) {
 		for _, p := range []core.Principal{alice, {Issuer: "https://other.example", Subject: "x", Roles: []string{"operator"}}} {
 			require.GreaterOrEqual(t, a.serveSettle(p, idOf("k-1"), about(1, digest, ``)).Code, http.StatusForbidden)
 		}
-		for name, d := range map[string]core.Decision{
-			"no principal":          {Who: "otto", Why: "r", Fence: 1, Digest: digest},
-			"nobody":                {By: core.Principal{Issuer: "i"}, Why: "r", Fence: 1, Digest: digest},
-			"another name":          {By: otto, Who: "olga", Why: "r", Fence: 1, Digest: digest},
-			"no fence":              {By: otto, Why: "r", Digest: digest},
-			"no reason":             {By: otto, Fence: 1, Digest: digest},
-			"an answer of its own":  {By: otto, Why: "r", Fence: 1, Digest: digest, Applied: true, Answer: &core.Answer{Status: 201}},
-			"an outcome of its own": {By: otto, Why: "r", Fence: 1, Digest: digest, Applied: true},
+		id, ops := core.Scoping{}.RecordID(alice, "k-1"), operations.New(a.module)
+		for name, d := range map[string]operations.Second{
+			"no principal": {Why: "r", Fence: 1, Digest: digest},
+			"nobody":       {By: core.Principal{Issuer: "i"}, Why: "r", Fence: 1, Digest: digest},
+			"no fence":     {By: otto, Why: "r", Digest: digest},
+			"no reason":    {By: otto, Fence: 1, Digest: digest},
+			"no digest":    {By: otto, Why: "r", Fence: 1},
 		} {
-			_, err := a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), d)
+			_, err := ops.CarryOut(t.Context(), id, d)
 			require.Error(t, err, name)
 			require.NotErrorIs(t, err, store.ErrNotSettleable, name)
-			require.Error(t, a.module.Withdraw(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), d), name)
-			_, err = a.module.Propose(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), d)
+			require.Error(t, ops.Withdraw(t.Context(), id, d), name)
+			_, err = ops.Propose(t.Context(), id, d.By, core.Decision{Why: d.Why, Fence: d.Fence, Applied: true})
 			require.Error(t, err, name)
 		}
-		_, err := a.module.Propose(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), core.Decision{By: otto, Why: "r", Fence: 1,
+		_, err := ops.Propose(t.Context(), id, otto, core.Decision{Who: "olga", Why: "r", Fence: 1})
+		require.ErrorContains(t, err, "Who is the name of the principal")
+		_, err = ops.Propose(t.Context(), id, otto, core.Decision{Why: "r", Fence: 1,
 			Applied: true, Answer: &core.Answer{Status: 201, Header: http.Header{"Location": {"\xff"}}}})
 		require.ErrorIs(t, err, store.ErrNotSettleable, "one is open")
-		_, err = a.module.Settle(t.Context(), core.Scoping{}.RecordID(alice, "k-1"), core.Decision{By: otto, Why: "r", Fence: 1, Digest: digest})
+		_, err = ops.CarryOut(t.Context(), id, operations.Second{By: otto, Why: "r", Fence: 1, Digest: digest})
 		require.NoError(t, err)
 	})
 }
@@ -298,7 +282,7 @@ func TestAProposalIsAboutOneAttempt(t *testing.T) {
 		a.post("k-1", `{}`)
 		time.Sleep(2 * store.DefaultDeadline)
 		a.refusedWith(operator, proposal, "half-done")
-		require.Equal(t, http.StatusOK, a.push(a.module.ServeGiveUp, `{"fence":1,"reason":"r"}`).Code, "one gives it up")
+		require.Equal(t, http.StatusOK, a.push(operations.GiveUp, `{"fence":1,"reason":"r"}`).Code, "one gives it up")
 		a.refusedWith(operator, `{"outcome":"applied","reason":"r","fence":1}`, "take two")
 		undone := `{"outcome":"not_applied","reason":"r","fence":1,"propose":true`
 		a.refusedWith(operator, undone+`}`, "steps of the operation have finished")
@@ -347,8 +331,8 @@ func TestTwoToSettleOfAnUnknownRoute(t *testing.T) {
 	})
 	two := core.Routes{"POST /v1/payouts": {Recovery: core.Park}}
 	m := newOpsApp(t, core.Config{Routes: two, Policy: core.Policy{TwoToSettle: true}}, nil).module
-	require.True(t, m.TakesTwo(core.Record{Method: http.MethodPost, Route: "/v1/payouts"}), "it is inherited")
-	require.False(t, newOpsApp(t, core.Config{Routes: two}, nil).module.TakesTwo(core.Record{Method: http.MethodPost, Route: "/v1/payouts"}))
+	require.True(t, operations.New(m).TakesTwo(core.Record{Method: http.MethodPost, Route: "/v1/payouts"}), "it is inherited")
+	require.False(t, operations.New(newOpsApp(t, core.Config{Routes: two}, nil).module).TakesTwo(core.Record{Method: http.MethodPost, Route: "/v1/payouts"}))
 }
 
 // alone is a store that keeps no proposals.

@@ -3,10 +3,8 @@ package core
 import (
 	"context"
 	"fmt"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/auth19/idem/core/internal/text"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -18,14 +16,14 @@ import (
 // the provider has told its id. With the context of a transaction of the store, as in a Rollback handler, it commits with
 // the rows, or not at all.
 //
-// It is deleted with the answer: at the end of retention, and by [Module.Erase]. It is in no log and no event. Do not put a
+// It is deleted with the answer: at the end of retention, and by an erasure. It is in no log and no event. Do not put a
 // secret into it.
 //
 // Errors: the name or the value is empty, too long, or no plain text; [store.ErrReferences]; [ErrStale] if the operation is
 // gone; the handler has returned. Any other error means that the store did not answer, and the reference may be missing.
 // Outside an attempt, in shadow, and in a unit test, nothing is kept.
 func Reference(ctx context.Context, name, value string) error {
-	if !isReferenceText(name, store.MaxReferenceName) || !isReferenceText(value, store.MaxReferenceValue) {
+	if !text.Typed(name, store.MaxReferenceName) || !text.Typed(value, store.MaxReferenceValue) {
 		return fmt.Errorf("idem: Reference: want a name of 1 to %d bytes and a value of 1 to %d, both plain text without "+
 			"space around it", store.MaxReferenceName, store.MaxReferenceValue) // not the texts: errors are logged
 	}
@@ -38,13 +36,7 @@ func Reference(ctx context.Context, name, value string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.m.cfg.ClaimTimeout)
 	defer cancel()
-	a.m.refNames.note(name)
+	a.m.refNames.Note(name)
 	realm := a.m.cfg.Scoping.realm(a.m.service, a.req.principal)
 	return a.m.operations.Refer(ctx, a.ticket.ID, realm, store.Ref{Name: name, Value: value})
-}
-
-// isReferenceText reports whether s can be a name or a value: a person types it into a form.
-func isReferenceText(s string, most int) bool {
-	return s != "" && len(s) <= most && utf8.ValidString(s) && strings.TrimSpace(s) == s &&
-		!strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }

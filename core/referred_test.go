@@ -11,6 +11,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -38,7 +39,7 @@ func TestSearchGoesByTheRarerReference(t *testing.T) {
 	})
 	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 	olga := core.Principal{Issuer: alice.Issuer, Subject: "olga", Roles: []string{"operator"}}
-	operator, problem := a.module.Operator(httptest.NewRequest(http.MethodGet, "/", nil), olga, nil)
+	operator, problem := operations.New(a.module).Operator(httptest.NewRequest(http.MethodGet, "/", nil), olga, nil)
 	require.Nil(t, problem)
 	seller, amount := store.Ref{Value: "seller-1"}, store.Ref{Value: "77.10"}
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 )
 
 // After a restore a supervisor refuses keys by a command. It says what follows, and the observer knows who has done it, and why.
@@ -24,7 +25,7 @@ func TestSupervisorsRefuseKeys(t *testing.T) {
 		}}, created)
 		chief := core.Principal{Issuer: alice.Issuer, Subject: "chief", Roles: []string{"supervisor"}}
 		send := func(p core.Principal, body string) *httptest.ResponseRecorder {
-			return written(t, a.module.ServeRefuseKeys(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), p))
+			return written(t, operations.New(a.module).Serve(operations.RefuseKeys, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), p, ""))
 		}
 		at := func(d time.Duration) string {
 			return `{"before":"` + time.Now().Add(d).UTC().Format(time.RFC3339) + `","reason":"a restore"}`

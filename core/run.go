@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/auth19/idem/core/internal/pace"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -55,17 +55,14 @@ func (m *Module) repeat(ctx context.Context, p *pulse, duty func(context.Context
 	}
 }
 
-// sweepFor is how long a batch of a sweep should take. Requests may have to wait for as long as a batch takes.
-const sweepFor = 10 * time.Millisecond
-
 // sweep works in batches until a batch is not full. After each batch it rests for three times as long as the batch took: a
 // backlog takes longer, but requests have the store to themselves for three quarters of the time. It reports only the first
 // error, and continues while its batches are full: the error may concern another part of the sweep.
 func (m *Module) sweep(ctx context.Context) {
-	batch := pace{size: min(m.cfg.SweepBatch, 100)}
+	batch := pace.Pace{Size: min(m.cfg.SweepBatch, 100)}
 	for told := false; ctx.Err() == nil; {
 		begun := time.Now()
-		swept, err := m.cfg.Store.Sweep(ctx, batch.size, m.window())
+		swept, err := m.cfg.Store.Sweep(ctx, batch.Size, m.window())
 		switch {
 		case errors.Is(err, ErrClock):
 			m.tellClock(ctx, err)
@@ -77,7 +74,7 @@ func (m *Module) sweep(ctx context.Context) {
 		if n := swept.Tombstones + swept.Dropped + swept.CommandLog + swept.Messages; n > 0 {
 			m.observe(ctx, Event{Kind: EventSwept, Count: n})
 		}
-		if max(swept.Tombstones+swept.Dropped, swept.CommandLog, swept.Messages) < batch.size {
+		if max(swept.Tombstones+swept.Dropped, swept.CommandLog, swept.Messages) < batch.Size {
 			if err == nil && !told {
 				m.observe(ctx, Event{Kind: EventCaughtUp})
 			}
@@ -85,38 +82,8 @@ func (m *Module) sweep(ctx context.Context) {
 		}
 		took := time.Since(begun)
 		m.pulses.sweep.within(3 * took)
-		batch.next(took, m.cfg.SweepBatch)
-		rest(ctx, 3*took)
-	}
-}
-
-// pace is how many records the next batch of a long work may touch.
-type pace struct {
-	size int
-
-	before int // the size of the batch before, and how long that took
-	took   time.Duration
-}
-
-// next sets the size behind a batch that took so long: between half of its size and twice, at least ten, and at most most.
-// Where the batch before was larger and took hardly longer, it is not the records that take the time, and it goes back to
-// that size: hardly is less than half of what the records would account for.
-func (p *pace) next(took time.Duration, most int) {
-	size, fallen := p.size, p.took*time.Duration(p.before+p.size)/time.Duration(2*max(p.before, 1))
-	p.size = min(max(int(time.Duration(size)*sweepFor/max(took, sweepFor/2)), size/2, 10), most)
-	if 2*p.before >= 3*size && took > max(fallen, sweepFor) {
-		p.size = p.before
-	}
-	p.before, p.took = size, took
-}
-
-// rest waits for d, or until ctx ends.
-func rest(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
+		batch.Next(took, m.cfg.SweepBatch)
+		pace.Rest(ctx, 3*took)
 	}
 }
 
@@ -251,7 +218,7 @@ func (m *Module) reconcile(ctx context.Context) {
 			if rec.Ownerless() {
 				continue // of which route it is, its first repeat says
 			}
-			if !m.KnowsRoute(rec.Method, rec.Route) {
+			if !m.knowsRoute(rec.Method, rec.Route) {
 				strangers[strangerOf(rec)]++ // its provider may be another service's
 				continue
 			}
@@ -279,9 +246,13 @@ func (m *Module) ask(ctx context.Context, rec Record) error {
 		if err != nil || decision == nil {
 			return err
 		}
-		about := *decision
-		about.Fence = cmp.Or(about.Fence, rec.Fence) // the key may have had another attempt since
-		settled, err := m.settle(ctx, rec.ID, about, m.service, true)
+		if err := decision.Check("Settle"); err != nil {
+			return err
+		}
+		if decision.Fence != 0 && decision.Fence != rec.Fence { // the key may have had another attempt since
+			return ErrStale
+		}
+		settled, err := m.settle(ctx, rec, *decision, [16]byte{}, "")
 		if err == nil {
 			m.observe(ctx, Event{Kind: EventReconciled, Operation: rec.ID, Method: rec.Method, Route: rec.Route,
 				Recovery: rec.Recovery, Fence: settled.Fence, Status: settled.Answer.Status})

@@ -14,7 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/internal/pace"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -177,9 +179,10 @@ func TestRunSweeps(t *testing.T) {
 			// Smaller batches take as long: with 10 records each, a backlog would take ten times as long.
 			{100 * ms, 10 * us, 50, 100}, {30 * ms, 100 * us, 50, 100}, {time.Second, 0, 50, 100},
 		} {
-			size, after := 100, core.NewPace(100, 500)
+			size, batch := 100, pace.Pace{Size: 100}
 			for i := range 50 {
-				next := after(tt.all + time.Duration(size)*tt.each)
+				batch.Next(tt.all+time.Duration(size)*tt.each, 500)
+				next := batch.Size
 				require.LessOrEqual(t, next, 2*size+1)
 				require.GreaterOrEqual(t, next, min(10, size/2))
 				if size = next; i > 10 {
@@ -188,7 +191,9 @@ func TestRunSweeps(t *testing.T) {
 				}
 			}
 		}
-		require.Equal(t, 2, core.NewPace(2, 2)(time.Hour))
+		small := pace.Pace{Size: 2}
+		small.Next(time.Hour, 2)
+		require.Equal(t, 2, small.Size)
 	})
 	inBubble(t, "Run survives errors", func(t *testing.T) {
 		st := newFaultStore(memstore.New()).on("sweep", away)
@@ -509,7 +514,7 @@ func TestReconcilers(t *testing.T) {
 					return nil, nil
 				}
 				decision := core.Decision{Who: "operator", Why: "unknown to the provider"}
-				_, err := other.module.Settle(ctx, r.ID, decision)
+				_, err := operations.New(other.module).Settle(ctx, r.ID, decision)
 				require.NoError(t, err)
 				other.post("k-1", `{}`)
 				time.Sleep(store.DefaultDeadline)
@@ -530,7 +535,7 @@ func TestReconcilers(t *testing.T) {
 		var other *app
 		decision := &core.Decision{Who: "reconciler", Why: "unknown to the provider"}
 		cfg := core.Config{Store: st, Reconcile: func(ctx context.Context, r core.Record) (*core.Decision, error) {
-			_, err := other.module.Settle(ctx, r.ID, *decision) // the other instance is quicker
+			_, err := operations.New(other.module).Settle(ctx, r.ID, *decision) // the other instance is quicker
 			require.NoError(t, err)
 			return decision, nil
 		}}

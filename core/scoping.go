@@ -162,7 +162,7 @@ func (m *Module) CheckScoping(ctx context.Context) error {
 
 // AdoptScoping stores Config.Scoping as the one that applies from now on. It is for an operator, if the store's records
 // were made under another Scoping, or if this is a new service in tables that other services use. A repeat of an old
-// command runs again if its caller has another scope now, and [Module.Erase] no longer finds the old records. So call it
+// command runs again if its caller has another scope now, and an erasure no longer finds the old records. So call it
 // by hand, after all old instances have stopped, and never at each start. An error means that the store did not answer.
 func (m *Module) AdoptScoping(ctx context.Context) error {
 	keeper, ok := m.cfg.Store.(store.Settings)
@@ -266,13 +266,6 @@ func (p Principal) HasAnyRole(roles ...string) bool {
 type IssuerRole struct {
 	Issuer string // "iss", as in [Principal]
 	Role   string
-}
-
-// hasOneOf reports whether p has one of the roles from the issuer that may give it.
-func (p Principal) hasOneOf(roles []IssuerRole) bool {
-	return slices.ContainsFunc(roles, func(r IssuerRole) bool {
-		return r.Issuer == p.Issuer && slices.Contains(p.Roles, r.Role)
-	})
 }
 
 // checkRoles returns an error for a role without a name, which no caller has, and for one without an issuer, which any

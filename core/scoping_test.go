@@ -14,6 +14,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -38,7 +39,7 @@ func TestScopingIsWhatItWas(t *testing.T) {
 		require.ErrorIs(t, changed.of(core.EventFailed)[0].Err, core.ErrScoping)
 		require.ErrorIs(t, changed.module.CheckScoping(t.Context()), core.ErrScoping)
 		require.ErrorIs(t, changed.module.Run(t.Context()), core.ErrScoping)
-		_, err := changed.module.Import(t.Context(), nil)
+		_, err := operations.New(changed.module).Import(t.Context(), nil)
 		require.ErrorIs(t, err, core.ErrScoping)
 		require.Zero(t, changed.ran())
 		require.Equal(t, "reused", a.postAs(member, "k-1", `{}`).Header().Get("Idempotency-Result"))
@@ -85,7 +86,7 @@ func TestScopings(t *testing.T) {
 		require.Equal(t, "[]\n", wallet.operations(supervisor, "").Body.String())
 		requireProblem(t, wallet.operation(supervisor, id.String()), http.StatusNotFound, core.CodeNotFound)
 		requireProblem(t, wallet.operation(alice, id.String()), http.StatusNotFound, core.CodeNotFound)
-		_, err := wallet.module.Settle(t.Context(), id, core.Decision{Who: "reconciler", Why: "never heard of it"})
+		_, err := operations.New(wallet.module).Settle(t.Context(), id, core.Decision{Who: "reconciler", Why: "never heard of it"})
 		require.ErrorIs(t, err, core.ErrNotFound)
 		require.Contains(t, shop.operations(supervisor, "").Body.String(), id.String())
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core/internal/attemptctx"
+	"github.com/auth19/idem/core/internal/text"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -65,7 +66,7 @@ func (s *steps) mayEnter(name string) error {
 	switch {
 	case name == "":
 		return errors.New("idem: a step needs a name")
-	case len(name) > maxStepName || !isText(name):
+	case len(name) > maxStepName || !text.Storable(name):
 		return fmt.Errorf("idem: step %.40q: a name is valid UTF-8 without NUL, of up to %d bytes", name, maxStepName)
 	case s.closed:
 		return fmt.Errorf("idem: step %q: %w", name, errAttemptOver)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 )
 
 // An operator finds operations by a reference, or by the client's key and its caller: those of its own realm, without their
@@ -24,7 +25,7 @@ func TestServeFind(t *testing.T) {
 	require.Equal(t, http.StatusCreated, a.post("k-1", `{}`).Code)
 	id := core.Scoping{}.RecordID(alice, "k-1").String()
 	find := func(p core.Principal, body string) *httptest.ResponseRecorder {
-		return written(t, a.module.ServeFind(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), p))
+		return written(t, operations.New(a.module).Serve(operations.Find, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), p, ""))
 	}
 	byKey := `{"principal":{"issuer":"` + alice.Issuer + `","subject":"alice"},"key":"k-1"}`
 	for _, body := range []string{`{"text":"ch_7"}`, `{"text":"` + id[:8] + `"}`, `{"text":"` + id + `"}`, byKey} {

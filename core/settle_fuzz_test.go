@@ -11,6 +11,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -45,7 +46,7 @@ func FuzzSettle(f *testing.F) {
 		require.NoError(t, err)
 		now = now.Add(time.Minute)
 
-		reply := module.ServeSettle(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), operator, id.String())
+		reply := operations.New(module).Serve(operations.Settle, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), operator, id.String())
 		rec, err := st.Find(t.Context(), id, store.Viewer{All: true})
 		require.NoError(t, err)
 		history := st.Settlements(id)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -32,7 +33,7 @@ func outlived(handler http.HandlerFunc) http.HandlerFunc {
 func (a *app) settle(key string, answer *core.Answer) {
 	a.t.Helper()
 	d := core.Decision{Applied: answer != nil, Answer: answer, Who: "op", Why: "asked the provider"}
-	_, err := a.module.Settle(a.t.Context(), core.Scoping{}.RecordID(alice, key), d)
+	_, err := operations.New(a.module).Settle(a.t.Context(), core.Scoping{}.RecordID(alice, key), d)
 	require.NoError(a.t, err)
 }
 

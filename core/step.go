@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core/internal/attemptctx"
+	"github.com/auth19/idem/core/internal/names"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -30,7 +31,7 @@ var (
 
 // Bounds of a step.
 const (
-	maxStepName = 255  // the longest name, in bytes of UTF-8
+	maxStepName = names.MaxLength
 	maxStepKeys = 1000 // the most calls and events of one step
 )
 

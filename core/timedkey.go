@@ -2,7 +2,6 @@ package core
 
 import (
 	"cmp"
-	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -30,39 +29,6 @@ func keyMade(key string) time.Time {
 	}
 	return time.UnixMilli(ms)
 }
-
-// RefuseKeysBefore is for an operator, after the database has lost commits: after a restore from a backup, or after a
-// failover to an asynchronous standby. From then on every instance refuses timed keys that were made before t and have no
-// record, with 409 key_too_old, because their records may be lost. The database keeps t, and a later call can only raise
-// it. Call RefuseKeysBefore before the app serves again. Pass the present time plus [store.MaxKeyAhead] (5 minutes), because
-// a client whose clock is ahead may have used a key with a later time. Keys without a time cannot be judged. Only
-// [Module.ServeRefuseKeys] knows who decides, and leaves a row of the history.
-//
-// Errors: t is more than 5 minutes ahead of this process's clock, which would refuse every key; [ErrClock] if that clock
-// and the store's are too far apart, because the call cannot be undone; the store is not a [store.Settings]. Any other error
-// means that the store did not answer: repeat the call.
-func (m *Module) RefuseKeysBefore(ctx context.Context, t time.Time) error {
-	return m.refuseKeys(ctx, store.Refusal{Before: t})
-}
-
-func (m *Module) refuseKeys(ctx context.Context, r store.Refusal) error {
-	st, ok := m.cfg.Store.(store.Settings)
-	switch {
-	case !ok:
-		return fmt.Errorf("idem: RefuseKeysBefore: %T judges no timed keys (store.Settings); use gormstore", m.cfg.Store)
-	case r.Before.After(m.latestRefusal()):
-		return fmt.Errorf("idem: RefuseKeysBefore: %s is more than %v ahead; every key would be refused",
-			r.Before.Format(time.RFC3339), store.MaxKeyAhead)
-	}
-	r.Window = m.window()
-	if err := st.RefuseKeysBefore(ctx, m.service, r); err != nil {
-		return fmt.Errorf("idem: RefuseKeysBefore: %w", err)
-	}
-	return nil
-}
-
-// latestRefusal is the latest time before which keys can be refused.
-func (m *Module) latestRefusal() time.Time { return m.cfg.Now().Add(store.MaxKeyAhead) }
 
 // timed reports whether the route takes only timed keys.
 func (p Policy) timed() bool { return p.Recovery != 0 && p.KeyFormat == TimedKey }
@@ -105,6 +71,17 @@ func (m *Module) checkTimedKeys() error {
 	}
 	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
+}
+
+// operatorsOnly reports whether only operators have the roles of a route: it settles, erases, pushes or refuses.
+func (m *Module) operatorsOnly(p Policy) bool {
+	for _, role := range p.Roles {
+		named := func(r IssuerRole) bool { return r.Role == role }
+		if !slices.ContainsFunc(m.cfg.OperatorRoles, named) && !slices.ContainsFunc(m.cfg.SupervisorRoles, named) {
+			return false
+		}
+	}
+	return len(p.Roles) > 0
 }
 
 // tombstone is how long a record that was made under p stays after its retention. The record of a timed key has no

@@ -16,6 +16,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -497,31 +498,31 @@ func TestTimedKeysBesideOtherRules(t *testing.T) {
 		requireCreated(t, a.post(known, `{}`), "created")
 		requireCreated(t, b.post(ago(time.Hour), `{}`), "created")
 		restored := time.Now()
-		require.NoError(t, a.module.RefuseKeysBefore(t.Context(), restored))
+		require.NoError(t, operations.New(a.module).RefuseKeysBefore(t.Context(), restored))
 		lost := ago(time.Millisecond)
 		for _, app := range []*app{a, b} {
 			app.requireTooOld(lost)
 			requireCreated(t, app.post(keyAt(restored), `{}`), "created")
 			requireCreated(t, app.post(known, `{}`), "reused")
 		}
-		require.NoError(t, b.module.RefuseKeysBefore(t.Context(), restored.Add(-time.Hour)))
+		require.NoError(t, operations.New(b.module).RefuseKeysBefore(t.Context(), restored.Add(-time.Hour)))
 		a.requireTooOld(lost)
 
-		require.ErrorContains(t, a.module.RefuseKeysBefore(t.Context(), restored.Add(6*time.Minute)), "ahead")
+		require.ErrorContains(t, operations.New(a.module).RefuseKeysBefore(t.Context(), restored.Add(6*time.Minute)), "ahead")
 		for _, off := range []time.Duration{100 * time.Hour, -100 * time.Hour} { // the operator's clock
 			wrong := func() time.Time { return time.Now().Add(off) }
 			operator := newApp(t, timedKeys(store, 5*time.Hour, func(c *core.Config) { c.Now = wrong }), created)
-			require.ErrorIs(t, operator.module.RefuseKeysBefore(t.Context(), wrong()), core.ErrClock)
+			require.ErrorIs(t, operations.New(operator.module).RefuseKeysBefore(t.Context(), wrong()), core.ErrClock)
 		}
 		requireCreated(t, a.post(ago(0), `{}`), "created")
 
 		left := newApp(t, core.Config{Store: store}, created)
 		lost = ago(time.Millisecond)
-		require.NoError(t, left.module.RefuseKeysBefore(t.Context(), time.Now()))
+		require.NoError(t, operations.New(left.module).RefuseKeysBefore(t.Context(), time.Now()))
 		left.requireTooOld(lost)
 
 		other := newApp(t, core.Config{Store: newFaultStore(memstore.New())}, created)
-		require.ErrorContains(t, other.module.RefuseKeysBefore(t.Context(), restored), "store.Settings")
+		require.ErrorContains(t, operations.New(other.module).RefuseKeysBefore(t.Context(), restored), "store.Settings")
 	})
 	inBubble(t, "timed keys in shadow", func(t *testing.T) {
 		a := newApp(t, timedKeys(memstore.New(), time.Hour, func(c *core.Config) {
@@ -625,7 +626,7 @@ func TestImportsOfTimedKeys(t *testing.T) {
 			"POST " + pattern: {Recovery: core.Park, KeyFormat: core.TimedKey, KeyAge: time.Hour},
 		}}, created)
 		key, ahead := ago(time.Hour), ago(-100*24*time.Hour)
-		done, err := a.module.Import(t.Context(), rowsOf(past(key), past(ahead), past("order-1")))
+		done, err := operations.New(a.module).Import(t.Context(), rowsOf(past(key), past(ahead), past("order-1")))
 		require.NoError(t, err)
 		require.Equal(t, store.Imported{Added: 3}, done)
 		require.Equal(t, "paid before", a.post(key, `{}`).Body.String())
@@ -648,7 +649,7 @@ func TestImportsOfTimedKeys(t *testing.T) {
 		requireCreated(t, a.post(ago(0), `{}`), "created") // the age holds from here on
 		time.Sleep(3 * time.Hour)
 		key, older := ago(time.Hour), ago(2*time.Hour)
-		_, err := a.module.Import(t.Context(), rowsOf(past(key, func(p *core.Past) { p.ExpiresAt = time.Now() })))
+		_, err := operations.New(a.module).Import(t.Context(), rowsOf(past(key, func(p *operations.Past) { p.ExpiresAt = time.Now() })))
 		require.NoError(t, err)
 		time.Sleep(2 * store.MinRetention)
 		drop(t, st)

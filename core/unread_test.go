@@ -11,6 +11,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -82,16 +83,16 @@ func TestStepsThatAreReadSlowly(t *testing.T) {
 		time.Sleep(store.DefaultDeadline)
 		st.on("steps", slowly(store.DefaultDeadline/2))
 		caller := core.Principal{Issuer: alice.Issuer, Tenant: alice.Tenant, Subject: "olga", Roles: []string{"operator"}}
-		desk, problem := a.module.Operator(httptest.NewRequest(http.MethodGet, "/", nil), caller, nil)
+		desk, problem := operations.New(a.module).Operator(httptest.NewRequest(http.MethodGet, "/", nil), caller, nil)
 		require.Nil(t, problem)
 		life, err := desk.Life(t.Context(), operation)
 		require.NoError(t, err, "its page can be shown")
 		require.Len(t, life.Steps, 2)
 		decision := core.Decision{Who: "olga", Why: "asked the provider"}
-		_, err = a.module.Settle(t.Context(), operation, decision)
+		_, err = operations.New(a.module).Settle(t.Context(), operation, decision)
 		require.ErrorIs(t, err, store.ErrStepsFinished, "it is known, however long it takes")
 		decision.Undone = "the charge was given back"
-		_, err = a.module.Settle(t.Context(), operation, decision)
+		_, err = operations.New(a.module).Settle(t.Context(), operation, decision)
 		require.NoError(t, err)
 	})
 }

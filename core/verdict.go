@@ -43,7 +43,7 @@ type ending struct {
 // judge decides what happens to an attempt whose handler has ended, and so whether its key becomes free (R-6, X-0;
 // docs/contributors/invariants.md lists the rules). Other functions decide the rest. A Rollback transaction that cannot
 // commit also frees the key: endTransaction in rollback.go. If the process dies, judge does not run, and Record.State says
-// what follows. Record.State also says when a key is free after its retention and tombstone, and Module.Settle can free the
+// what follows. Record.State also says when a key is free after its retention and tombstone, and a settlement can free the
 // key of an unknown operation.
 func judge(e ending) verdict {
 	// The proof that nothing was applied is NotApplied, or rows that will be undone. NotApplied counts only with a 4xx or

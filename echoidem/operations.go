@@ -5,115 +5,26 @@ import (
 
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 )
 
-// OperationHandler shows the operation whose id is the route's parameter "id" to its own principal and to operators.
-// Mount it behind JWTGuard or Bridge:
+// Operations answers requests to a handler of package operations, which says what each of them does. The operation is the
+// route's parameter "id". Mount it behind JWTGuard or Bridge, and behind Idempotent what changes something:
 //
-//	e.GET("/operations/:id", echoidem.OperationHandler(idem))
-func OperationHandler(idem *core.Module) echo.HandlerFunc {
+//	e.GET("/operations/:id", echoidem.Operations(idem, operations.Show))
+//	e.GET("/operation", echoidem.Operations(idem, operations.Own))
+//	e.GET("/operations", echoidem.Operations(idem, operations.List))
+//	e.POST("/operations/find", echoidem.Operations(idem, operations.Find))
+//	e.POST("/operations/:id/settle", echoidem.Operations(idem, operations.Settle))
+//	e.POST("/operations/:id/retry", echoidem.Operations(idem, operations.Retry))
+//	e.POST("/operations/:id/give-up", echoidem.Operations(idem, operations.GiveUp))
+//	e.POST("/erasures", echoidem.Operations(idem, operations.Erase))
+//	e.POST("/keys/refusals", echoidem.Operations(idem, operations.RefuseKeys))
+//	e.POST("/operations/marks", echoidem.Operations(idem, operations.Mark))
+func Operations(idem *core.Module, what operations.Handler) echo.HandlerFunc {
+	ops := operations.New(idem)
 	return func(c echo.Context) error {
 		p, _ := authctx.FromContext(c.Request().Context())
-		return send(c, idem.ServeOperation(c.Request(), p, c.Param("id")))
-	}
-}
-
-// OwnOperationHandler shows the caller's own operation with the key in the request's header. It is for a client that has
-// lost the answer. Nothing is run. Mount it behind JWTGuard or Bridge:
-//
-//	e.GET("/operation", echoidem.OwnOperationHandler(idem))
-func OwnOperationHandler(idem *core.Module) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		p, _ := authctx.FromContext(c.Request().Context())
-		return send(c, idem.ServeOwnOperation(c.Request(), p))
-	}
-}
-
-// OperationsHandler lists the unknown or the half-done operations to operators: see
-// core.Config.OperatorRoles. For its query parameters see core's
-// ServeOperations. Mount it behind JWTGuard or Bridge:
-//
-//	e.GET("/operations", echoidem.OperationsHandler(idem))
-func OperationsHandler(idem *core.Module) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		p, _ := authctx.FromContext(c.Request().Context())
-		return send(c, idem.ServeOperations(c.Request(), p))
-	}
-}
-
-// FindHandler finds operations for operators: by a reference, a provider's key, or the client's key and its caller. It
-// changes nothing: declare the route Exempt. For its body see core's ServeFind. Mount it behind JWTGuard or Bridge:
-//
-//	e.POST("/operations/find", echoidem.FindHandler(idem))
-func FindHandler(idem *core.Module) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		p, _ := authctx.FromContext(c.Request().Context())
-		return send(c, idem.ServeFind(c.Request(), p))
-	}
-}
-
-// SettleHandler lets operators settle the unknown operation whose id is the route's parameter "id". For its body see
-// core's ServeSettle. Mount it behind JWTGuard or Bridge, and behind Idempotent:
-//
-//	e.POST("/operations/:id/settle", echoidem.SettleHandler(idem))
-func SettleHandler(idem *core.Module) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		p, _ := authctx.FromContext(c.Request().Context())
-		return send(c, idem.ServeSettle(c.Request(), p, c.Param("id")))
-	}
-}
-
-// RetryHandler lets operators try the half-done operation whose id is the route's parameter "id" again now. For its body see
-// core's ServeRetry. Mount it as SettleHandler:
-//
-//	e.POST("/operations/:id/retry", echoidem.RetryHandler(idem))
-func RetryHandler(idem *core.Module) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		p, _ := authctx.FromContext(c.Request().Context())
-		return send(c, idem.ServeRetry(c.Request(), p, c.Param("id")))
-	}
-}
-
-// GiveUpHandler lets operators park the half-done operation whose id is the route's parameter "id". For its body see core's
-// ServeGiveUp. Mount it as SettleHandler:
-//
-//	e.POST("/operations/:id/give-up", echoidem.GiveUpHandler(idem))
-func GiveUpHandler(idem *core.Module) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		p, _ := authctx.FromContext(c.Request().Context())
-		return send(c, idem.ServeGiveUp(c.Request(), p, c.Param("id")))
-	}
-}
-
-// EraseHandler lets operators erase what is kept of a principal. For its body see core's ServeErase. Mount it behind
-// JWTGuard or Bridge, and behind Idempotent, with the recovery Resume:
-//
-//	e.POST("/erasures", echoidem.EraseHandler(idem))
-func EraseHandler(idem *core.Module) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		p, _ := authctx.FromContext(c.Request().Context())
-		return send(c, idem.ServeErase(c.Request(), p))
-	}
-}
-
-// RefuseKeysHandler lets supervisors refuse timed keys that were made before a moment, after a restore. For its body see
-// core's ServeRefuseKeys. Mount it as SettleHandler:
-//
-//	e.POST("/keys/refusals", echoidem.RefuseKeysHandler(idem))
-func RefuseKeysHandler(idem *core.Module) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		p, _ := authctx.FromContext(c.Request().Context())
-		return send(c, idem.ServeRefuseKeys(c.Request(), p))
-	}
-}
-
-// MarkHandler lets supervisors mark operations that a provider knows and the database has lost, after a restore. For its
-// body see core's ServeMark. Mount it as SettleHandler:
-//
-//	e.POST("/operations/marks", echoidem.MarkHandler(idem))
-func MarkHandler(idem *core.Module) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		p, _ := authctx.FromContext(c.Request().Context())
-		return send(c, idem.ServeMark(c.Request(), p))
+		return send(c, ops.Serve(what, c.Request(), p, c.Param("id")))
 	}
 }

@@ -11,13 +11,14 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/ginidem"
 )
 
 // A payout whose outcome nobody knows: an operator finds it, asks the provider, and settles it. The seller's next
 // repeat gets the settled answer.
-func ExampleSettleHandler() {
+func ExampleOperations() {
 	now := time.Now()
 	idem, err := core.New(core.Config{
 		Store:         memstore.New(memstore.WithClock(func() time.Time { return now })),
@@ -32,9 +33,9 @@ func ExampleSettleHandler() {
 	r := gin.New()
 	v1 := r.Group("/v1", ginidem.JWTGuard(exampleVerifier()), ginidem.Idempotent(idem))
 	v1.POST("/payouts", func(c *gin.Context) { c.AbortWithStatus(http.StatusBadGateway) }) // the provider's answer is lost
-	v1.GET("/operations", ginidem.OperationsHandler(idem))
-	v1.GET("/operations/:id", ginidem.OperationHandler(idem))
-	v1.POST("/operations/:id/settle", ginidem.SettleHandler(idem))
+	v1.GET("/operations", ginidem.Operations(idem, operations.List))
+	v1.GET("/operations/:id", ginidem.Operations(idem, operations.Show))
+	v1.POST("/operations/:id/settle", ginidem.Operations(idem, operations.Settle))
 	check(ginidem.Audit(r, idem))
 
 	send := func(method, path, role, key, body string) string {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/ginidem"
 	"github.com/auth19/idem/internal/adaptertest"
 )
@@ -59,16 +60,14 @@ func newAdapter() (a adaptertest.Adapter) {
 			return ginidem.Bridge(func(c *gin.Context) (authctx.Principal, error) { return find(ginContext{c}) }, o...)
 		},
 		RolesGuard: guard(ginidem.RolesGuard), KeyGuard: guard(ginidem.KeyGuard),
-		Interceptor:      func(idem *core.Module) adaptertest.Middleware { return ginidem.Interceptor(idem) },
-		Idempotent:       func(idem *core.Module) adaptertest.Middleware { return ginidem.Idempotent(idem) },
-		OperationHandler: guard(ginidem.OperationHandler), OwnOperationHandler: guard(ginidem.OwnOperationHandler),
-		OperationsHandler: guard(ginidem.OperationsHandler), FindHandler: guard(ginidem.FindHandler), SettleHandler: guard(ginidem.SettleHandler),
-		EraseHandler: guard(ginidem.EraseHandler),
-		RetryHandler: guard(ginidem.RetryHandler), GiveUpHandler: guard(ginidem.GiveUpHandler), RefuseKeysHandler: guard(ginidem.RefuseKeysHandler),
-		MarkHandler: guard(ginidem.MarkHandler),
-		Answers:     answers,
-		Readers:     readers(),
-		Limits:      map[string]adaptertest.Middleware{"answering": gin.HandlerFunc(limit)},
+		Interceptor: func(idem *core.Module) adaptertest.Middleware { return ginidem.Interceptor(idem) },
+		Idempotent:  func(idem *core.Module) adaptertest.Middleware { return ginidem.Idempotent(idem) },
+		Operations: func(idem *core.Module, what operations.Handler) adaptertest.Handler {
+			return ginidem.Operations(idem, what)
+		},
+		Answers: answers,
+		Readers: readers(),
+		Limits:  map[string]adaptertest.Middleware{"answering": gin.HandlerFunc(limit)},
 		Panics: map[string]adaptertest.Panic{
 			"Gin's recovery": {Recovery: recovery, Value: "boom", Status: http.StatusInternalServerError},
 			"Gin's custom recovery": {Recovery: gin.CustomRecoveryWithWriter(nil, func(c *gin.Context, v any) {

@@ -19,6 +19,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/gormstore/inbox"
@@ -277,7 +278,7 @@ func TestEndedAttemptIsUnknown(t *testing.T) {
 					require.Len(t, unknown, 1)
 					require.Equal(t, id, unknown[0].ID)
 					requireEndedItself(t, module, unknown[0])
-					settled, err := module.Settle(t.Context(), id, core.Decision{Who: "o", Why: "w", Applied: true,
+					settled, err := operations.New(module).Settle(t.Context(), id, core.Decision{Who: "o", Why: "w", Applied: true,
 						Answer: &core.Answer{Status: http.StatusCreated}})
 					require.NoError(t, err)
 					require.Equal(t, store.Completed, settled.State())
@@ -659,7 +660,7 @@ func TestEndedSegmentKeepsResults(t *testing.T) {
 		require.Len(t, steps, 1)
 		require.True(t, steps[0].Finished)
 		advance(t, db, 2*deadline)
-		_, err := a.module.Settle(t.Context(), operation, core.Decision{Who: "olga", Why: "no payment was found"})
+		_, err := operations.New(a.module).Settle(t.Context(), operation, core.Decision{Who: "olga", Why: "no payment was found"})
 		require.ErrorIs(t, err, store.ErrStepsFinished)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/gormstore"
@@ -25,20 +26,20 @@ type OldKey struct {
 
 // importOldKeys takes the rows over. Repeat it until the result is Done.
 func importOldKeys(ctx context.Context, db *gorm.DB, idem *core.Module) (store.Imported, error) {
-	return idem.Import(ctx, func(yield func(core.Past, error) bool) {
+	return operations.New(idem).Import(ctx, func(yield func(operations.Past, error) bool) {
 		rows, err := db.WithContext(ctx).Model(&OldKey{}).Rows()
 		if err != nil {
-			yield(core.Past{}, err)
+			yield(operations.Past{}, err)
 			return
 		}
 		defer func() { _ = rows.Close() }()
 		for rows.Next() {
 			var old OldKey
 			if err := db.ScanRows(rows, &old); err != nil {
-				yield(core.Past{}, err)
+				yield(operations.Past{}, err)
 				return
 			}
-			past := core.Past{
+			past := operations.Past{
 				Principal: core.Principal{Issuer: "https://issuer.example", Subject: old.Customer}, // as in the tokens
 				Key:       old.Key, Method: http.MethodPost, Route: "/v1/bookings", CreatedAt: old.CreatedAt,
 			}
@@ -50,7 +51,7 @@ func importOldKeys(ctx context.Context, db *gorm.DB, idem *core.Module) (store.I
 			}
 		}
 		if err := rows.Err(); err != nil {
-			yield(core.Past{}, err)
+			yield(operations.Past{}, err)
 		}
 	})
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/gormstore/inbox"
@@ -147,7 +148,7 @@ func writeGolden(t *testing.T, db *gorm.DB) {
 	})
 	require.Equal(t, "unknown", w.Header().Get("Idempotency-Result"))
 	advance(t, db, 2*time.Minute)
-	try(modules[core.Park].Propose(t.Context(), goldenProposed, core.Decision{By: goldenOperator, Why: "seen at the provider",
+	try(operations.New(modules[core.Park]).Propose(t.Context(), goldenProposed, goldenOperator, core.Decision{Why: "seen at the provider",
 		Fence: 1, Applied: true, Answer: new(golden[1].answer)})).ok(t)
 	w = examplePost(modules[core.Rollback], "free-1", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
@@ -215,7 +216,7 @@ func readGolden(t *testing.T, db *gorm.DB, file string) {
 	require.Equal(t, goldenDecision, fmt.Sprintf("%x", sha256.Sum256(proposal.Decision)))
 	second := goldenOperator
 	second.Subject = "otto"
-	settled := try(modules[core.Park].Settle(t.Context(), goldenProposed, core.Decision{By: second, Why: "I see it, too", Fence: 1,
+	settled := try(operations.New(modules[core.Park]).CarryOut(t.Context(), goldenProposed, operations.Second{By: second, Why: "I see it, too", Fence: 1,
 		Digest: fmt.Sprintf("%x", sha256.Sum256(slices.Concat(proposal.Token, proposal.Decision)))})).ok(t)
 	require.Equal(t, golden[1].answer, settled.Answer)
 

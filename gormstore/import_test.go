@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -21,14 +22,14 @@ func TestImportOfOneKeyTwice(t *testing.T) {
 		st := newStore(t, open(t))
 		m := newModule(t, st, core.Policy{Recovery: core.Park})
 		p := core.Principal{Issuer: "https://issuer.example", Subject: "alice"}
-		past := func(a *core.Answer) core.Past {
-			return core.Past{Principal: p, Key: "key-1", Method: http.MethodPost, Route: "/v1/payments",
+		past := func(a *core.Answer) operations.Past {
+			return operations.Past{Principal: p, Key: "key-1", Method: http.MethodPost, Route: "/v1/payments",
 				CreatedAt: time.Now().Add(-time.Hour), Answer: a}
 		}
-		var rows iter.Seq2[core.Past, error] = func(yield func(core.Past, error) bool) {
+		var rows iter.Seq2[operations.Past, error] = func(yield func(operations.Past, error) bool) {
 			_ = yield(past(&core.Answer{Status: http.StatusCreated, Body: []byte("paid")}), nil) && yield(past(nil), nil)
 		}
-		done, err := m.Import(t.Context(), rows)
+		done, err := operations.New(m).Import(t.Context(), rows)
 		require.NoError(t, err)
 		require.Equal(t, store.Imported{Added: 1, Left: 1}, done)
 		rec := try(st.Find(t.Context(), core.Scoping{}.RecordID(p, "key-1"), store.Viewer{All: true})).ok(t)

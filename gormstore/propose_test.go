@@ -13,6 +13,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
@@ -33,7 +34,7 @@ func TestManyCarryAProposalOut(t *testing.T) {
 			settle := func(who, key, body string) *httptest.ResponseRecorder {
 				p := core.Principal{Issuer: "https://issuer.example", Subject: who, Roles: []string{"operator"}}
 				return serveAs(t, settling, p, key, body, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					_ = settling.ServeSettle(r, p, id.String()).WriteTo(w)
+					_ = operations.New(settling).Serve(operations.Settle, r, p, id.String()).WriteTo(w)
 				}))
 			}
 			require.Equal(t, http.StatusConflict, settle("olga", key+"-alone", `{"outcome":"applied","reason":"r","fence":1}`).Code)
@@ -89,14 +90,14 @@ func TestAProposalOfANewerRelease(t *testing.T) {
 		require.Equal(t, http.StatusBadGateway, serve(t, module, "k-1", answering(http.StatusBadGateway)).Code)
 		id := theUnknown(t, db, st)
 		olga := core.Principal{Issuer: "https://issuer.example", Subject: "olga", Roles: []string{"operator"}}
-		p := try(module.Propose(t.Context(), id, core.Decision{By: olga, Why: "r", Fence: 1, Applied: true,
+		p := try(operations.New(module).Propose(t.Context(), id, olga, core.Decision{Why: "r", Fence: 1, Applied: true,
 			Answer: &core.Answer{Status: 201, Body: []byte("secret")}})).ok(t)
 		require.NoError(t, db.Exec("UPDATE idempotency_note SET encoding = 99").Error)
 		otto := olga
 		otto.Subject = "otto"
 		settle := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"fence":1,"digest":"`+p.Digest+`","reason":"r"}`))
-		require.Equal(t, http.StatusConflict, module.ServeSettle(settle, otto, id.String()).Status)
-		show := module.ServeOperation(httptest.NewRequest(http.MethodGet, "/", nil), otto, id.String())
+		require.Equal(t, http.StatusConflict, operations.New(module).Serve(operations.Settle, settle, otto, id.String()).Status)
+		show := operations.New(module).Serve(operations.Show, httptest.NewRequest(http.MethodGet, "/", nil), otto, id.String())
 		var view struct {
 			Proposal struct {
 				Digest string
@@ -105,9 +106,9 @@ func TestAProposalOfANewerRelease(t *testing.T) {
 		}
 		require.NoError(t, json.Unmarshal(show.Body, &view))
 		require.True(t, view.Proposal.Unread)
-		d := core.Decision{By: otto, Why: "r", Fence: 1, Digest: view.Proposal.Digest}
-		require.ErrorContains(t, err2(module.Settle(t.Context(), id, d)), "cannot read the proposal")
-		require.NoError(t, module.Withdraw(t.Context(), id, d))
+		d := operations.Second{By: otto, Why: "r", Fence: 1, Digest: view.Proposal.Digest}
+		require.ErrorContains(t, err2(operations.New(module).CarryOut(t.Context(), id, d)), "cannot read the proposal")
+		require.NoError(t, operations.New(module).Withdraw(t.Context(), id, d))
 		require.Zero(t, query[int64](t, db, "SELECT count(*) FROM idempotency_note WHERE kind = 1"))
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
@@ -29,8 +30,8 @@ func TestAProposalIsSealed(t *testing.T) {
 		otto.Subject = "otto"
 		st := asked(t, try(gormstore.New(db, gormstore.Seal(sealer))).ok(t))
 		module := operated(t, st, policy)
-		propose := func(key string) (core.ID, core.Proposal, error) {
-			p, err := module.Propose(t.Context(), core.Scoping{}.RecordID(alice, key), core.Decision{By: olga, Why: "seen", Fence: 1,
+		propose := func(key string) (core.ID, operations.Proposal, error) {
+			p, err := operations.New(module).Propose(t.Context(), core.Scoping{}.RecordID(alice, key), olga, core.Decision{Why: "seen", Fence: 1,
 				Applied: true, Answer: &core.Answer{Status: 201, Header: http.Header{"Location": {"/v1/" + iban}}, Body: []byte(iban)}})
 			return core.Scoping{}.RecordID(alice, key), p, err
 		}
@@ -61,23 +62,23 @@ func TestAProposalIsSealed(t *testing.T) {
 
 		st = asked(t, try(gormstore.New(db, gormstore.Unseal(aead(t, "2027-a", "2026-a")))).ok(t))
 		module = operated(t, st, policy)
-		settled := try(module.Settle(t.Context(), ids[0], core.Decision{By: otto, Why: "r", Fence: 1, Digest: digests[ids[0]]})).ok(t)
+		settled := try(operations.New(module).CarryOut(t.Context(), ids[0], operations.Second{By: otto, Why: "r", Fence: 1, Digest: digests[ids[0]]})).ok(t)
 		require.Equal(t, iban, string(settled.Answer.Body))
 		require.NoError(t, db.Exec("UPDATE idempotency_note SET decision = (SELECT o.decision FROM idempotency_note o "+
 			"WHERE o.record_id = ?) WHERE record_id = ?", ids[2][:], ids[1][:]).Error)
-		err = err2(module.Settle(t.Context(), ids[1], core.Decision{By: otto, Why: "r", Fence: 1, Digest: digests[ids[2]]}))
+		err = err2(operations.New(module).CarryOut(t.Context(), ids[1], operations.Second{By: otto, Why: "r", Fence: 1, Digest: digests[ids[2]]}))
 		require.ErrorIs(t, err, store.ErrNotSettleable, "it was moved")
 		require.NoError(t, st.Close())
 
 		module = operated(t, newStore(t, db), policy)
-		op, problem := module.Operator(httptest.NewRequest(http.MethodGet, "/", nil), otto, nil)
+		op, problem := operations.New(module).Operator(httptest.NewRequest(http.MethodGet, "/", nil), otto, nil)
 		require.Nil(t, problem)
 		for _, id := range ids[1:] {
 			life := try(op.Life(t.Context(), id)).ok(t)
 			require.True(t, life.Proposal.Unread)
-			d := core.Decision{By: otto, Why: "r", Fence: 1, Digest: life.Proposal.Digest}
-			require.ErrorIs(t, err2(module.Settle(t.Context(), id, d)), store.ErrNotSettleable)
-			require.NoError(t, module.Withdraw(t.Context(), id, d))
+			d := operations.Second{By: otto, Why: "r", Fence: 1, Digest: life.Proposal.Digest}
+			require.ErrorIs(t, err2(operations.New(module).CarryOut(t.Context(), id, d)), store.ErrNotSettleable)
+			require.NoError(t, operations.New(module).Withdraw(t.Context(), id, d))
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
@@ -43,7 +44,7 @@ func TestTextOfASettlement(t *testing.T) {
 		operator := core.Principal{Issuer: "https://issuer.example", Subject: "o\x00lga\xff", Roles: []string{"operator"}}
 		settle := func(body string) *core.Reply {
 			r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
-			return module.ServeSettle(r, operator, id.String())
+			return operations.New(module).Serve(operations.Settle, r, operator, id.String())
 		}
 		for _, reason := range []string{`a\u0000b`, "a\xffb"} {
 			reply := settle(`{"outcome":"not_applied","reason":"` + reason + `"}`)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -77,18 +78,18 @@ func TestAnothersOperationCostsWhatNoneCosts(t *testing.T) {
 		}),
 	}
 	settle := func(p core.Principal, id string) *core.Reply {
-		return m.ServeSettle(httptest.NewRequest(http.MethodPost, "/", strings.NewReader(
+		return operations.New(m).Serve(operations.Settle, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(
 			`{"outcome":"not_applied","reason":"looked"}`)), p, id)
 	}
 	ask := func(p core.Principal, id string) *core.Reply {
-		return m.ServeOperation(httptest.NewRequest(http.MethodGet, "/", http.NoBody), p, id)
+		return operations.New(m).Serve(operations.Show, httptest.NewRequest(http.MethodGet, "/", http.NoBody), p, id)
 	}
 	for name, question := range map[string]func(id string) *core.Reply{
 		"client":           func(id string) *core.Reply { return ask(bob, id) },
 		"operator":         func(id string) *core.Reply { return ask(operator, id) },
 		"operator, settle": func(id string) *core.Reply { return settle(operator, id) },
 		"operator, list": func(id string) *core.Reply {
-			return m.ServeOperations(httptest.NewRequest(http.MethodGet, "/?after="+id, http.NoBody), operator)
+			return operations.New(m).Serve(operations.List, httptest.NewRequest(http.MethodGet, "/?after="+id, http.NoBody), operator, "")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

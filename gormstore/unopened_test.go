@@ -15,6 +15,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/inspect"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/gormstore"
 )
@@ -138,23 +139,25 @@ func TestUnopenedRowBreaksNothing(t *testing.T) {
 		}
 		require.NotContains(t, c.page(http.MethodGet, "/operations/"+unknown.String()+"/settle"), iban, "nor has it an example")
 
-		ask := func(r *http.Request, p core.Principal) *core.Reply {
-			return c.module.ServeOperation(r, p, done.String())
+		to := func(what operations.Handler) func(r *http.Request, p core.Principal) *core.Reply {
+			return func(r *http.Request, p core.Principal) *core.Reply {
+				return operations.New(c.module).Serve(what, r, p, done.String())
+			}
 		}
-		for _, question := range []func(*http.Request, core.Principal) *core.Reply{ask, c.module.ServeOwnOperation} {
-			reply := c.asks(alice, question, "")
+		for _, question := range []operations.Handler{operations.Show, operations.Own} {
+			reply := c.asks(alice, to(question), "")
 			require.Equal(t, http.StatusServiceUnavailable, reply.Status, "%s", reply.Body)
 			require.NotContains(t, string(reply.Body), "201", "nothing is told")
 		}
-		reply := c.asks(olga, ask, "")
+		reply := c.asks(olga, to(operations.Show), "")
 		require.Equal(t, http.StatusOK, reply.Status, "%s", reply.Body)
 		require.Contains(t, string(reply.Body), `"partial":true`)
-		for question, serve := range map[string]func(*http.Request, core.Principal) *core.Reply{
-			"": c.module.ServeOperations, `{"text":"` + done.String() + `"}`: c.module.ServeFind} {
-			reply := c.asks(olga, serve, question)
+		for question, what := range map[string]operations.Handler{
+			"": operations.List, `{"text":"` + done.String() + `"}`: operations.Find} {
+			reply := c.asks(olga, to(what), question)
 			require.Equal(t, http.StatusOK, reply.Status, "%s", reply.Body)
 		}
-		erased := try(c.module.Erase(t.Context(), core.Erasure{Principal: alice, Who: "olga", Why: "asked"})).ok(t)
+		erased := try(operations.New(c.module).Erase(t.Context(), operations.Erasure{Principal: alice, Who: "olga", Why: "asked"})).ok(t)
 		require.Equal(t, 1, erased.Records)
 		require.Len(t, erased.Open, 2, "they are needed, sealed or not")
 		require.Equal(t, 0, query[int](t, db, "SELECT count(*) FROM idempotency_record WHERE state = 2 OR body IS NOT NULL"))

@@ -35,9 +35,9 @@ type App struct {
 	// ReplayHeaders names the answer headers that are recorded in addition to the contract's own list:
 	// core.Config.ReplayHeaders.
 	ReplayHeaders []string
-	// OperationPath is the path of the adapter's OperationHandler, as in "/v1/operations/{id}". Empty skips M-7.
+	// OperationPath is the path of operations.Show, as in "/v1/operations/{id}". Empty skips M-7.
 	OperationPath string
-	// OwnOperationPath is the path of the adapter's OwnOperationHandler, as in "/v1/operation". Empty skips M-8.
+	// OwnOperationPath is the path of operations.Own, as in "/v1/operation". Empty skips M-8.
 	OwnOperationPath string
 	// Logs returns all that the app has logged so far. Nil skips K-6.
 	Logs func() string

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/ginidem"
 )
 
@@ -46,7 +47,7 @@ func onGinBehind(b *bank, guards ...gin.HandlerFunc) http.Handler {
 		done, err := b.upload(c.Request)
 		answer(c, done, err)
 	})
-	v1.GET("/operation", ginidem.OwnOperationHandler(b.idem))
-	v1.GET("/operations/:id", ginidem.OperationHandler(b.idem))
+	v1.GET("/operation", ginidem.Operations(b.idem, operations.Own))
+	v1.GET("/operations/:id", ginidem.Operations(b.idem, operations.Show))
 	return r
 }

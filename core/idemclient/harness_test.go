@@ -21,6 +21,7 @@ import (
 	"github.com/auth19/idem/core/idemclient"
 	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/wire"
 )
 
@@ -252,7 +253,7 @@ func newBank(t *testing.T, cfg core.Config, book http.HandlerFunc) *bank {
 	caller := core.Principal{Issuer: "https://issuer.example", Subject: "caller-1"}
 	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
-			_ = idem.ServeOwnOperation(r, caller).WriteTo(w)
+			_ = operations.New(idem).Serve(operations.Own, r, caller, "").WriteTo(w)
 			return
 		}
 		r, reply := idem.Admit(r, r.URL.Path, caller)

@@ -51,7 +51,7 @@ var (
 )
 
 // Lookup asks the server about the operation of an intent, for a caller that has lost the answer (M-8). It sends one GET
-// with the intent's key in the header to url, the address of the server's OwnOperationHandler. Nothing is carried out,
+// with the intent's key in the header to url, the address of the server's handler operations.Own. Nothing is carried out,
 // and the journal does not change. In a guarded handler, intent is the name of one of the handler's calls.
 //
 // Errors are of type [*Error]: [intents.ErrNoIntent]; [ErrNotPlanned]; [ErrLookup] with the Status and Code of the answer,

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -22,7 +22,7 @@ type callKeys struct {
 
 // callKeysOf reads the form out of an address. Without a name there are no keys yet. A name is taken as it is: with another
 // spelling the keys would be others, and the provider would seem to know nothing.
-func callKeysOf(life core.Life, form url.Values) callKeys {
+func callKeysOf(life operations.Life, form url.Values) callKeys {
 	c := callKeys{Name: form.Get("call"), Inside: form.Get("inside")}
 	for _, s := range life.Steps {
 		if s.Kind == store.ProviderStep {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -65,7 +66,7 @@ func New(cfg Config) (http.Handler, error) {
 	switch {
 	case cfg.Module == nil:
 		bad("Module: is required")
-	case !cfg.Module.Observed():
+	case !operations.New(cfg.Module).Observed():
 		bad("Module: its Config.Observer is not set, so nobody would learn who has read an answer; use core.LogObserver")
 	}
 	if cfg.Caller == nil {
@@ -156,7 +157,7 @@ func parseRoute(field, route string, whole bool, module *core.Module) (commandRo
 		if len(declared) > 0 && (i < 0 || !declared[i].Guarded()) {
 			return fail("is not in the module's Routes with a recovery; declare it as the app's router spells it")
 		}
-		if module.TakesTimedKeys(http.MethodPost, pattern) {
+		if operations.New(module).TakesTimedKeys(http.MethodPost, pattern) {
 			return fail("takes timed keys, so that nobody could settle while keys are refused; set its KeyFormat to core.UUIDKey")
 		}
 		if i >= 0 {

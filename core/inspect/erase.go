@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -62,9 +62,7 @@ func (v *visit) erasePrincipal() error {
 	if err != nil {
 		form.Problem = "The form holds text that cannot be kept."
 	}
-	return v.sendForm(v.erase, form, body, func(r *http.Request, p core.Principal, _ string) *core.Reply {
-		return v.Module.ServeErase(r, p)
-	}, func(status int, form serviceForm, out *answered) error {
+	return v.sendForm(v.erase, form, body, operations.Erase, func(status int, form serviceForm, out *answered) error {
 		if out == nil {
 			return v.showErase(status, form, nil)
 		}

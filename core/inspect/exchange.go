@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -65,7 +66,7 @@ func (a *answered) WriteHeader(status int) {
 // command sends a command through the guards of the API's route, and returns what the API would have answered. The principal
 // is the one of the pages; nothing of its cookie or token is passed on.
 func (v *visit) command(ctx context.Context, route commandRoute, id store.ID, key string, body []byte,
-	serve func(r *http.Request, p core.Principal, id string) *core.Reply,
+	what operations.Handler,
 ) (*answered, error) {
 	path := route.path(id)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, path, bytes.NewReader(body))
@@ -73,10 +74,10 @@ func (v *visit) command(ctx context.Context, route commandRoute, id store.ID, ke
 		return nil, err
 	}
 	r.Host, r.RemoteAddr, r.RequestURI = v.r.Host, v.r.RemoteAddr, path
-	r.Header = http.Header{"Content-Type": {"application/json"}, v.Module.KeyHeader(): {key}}
+	r.Header = http.Header{"Content-Type": {"application/json"}, v.ops.KeyHeader(): {key}}
 	out := &answered{header: http.Header{}}
 	x := &exchange{pattern: route.pattern, principal: v.principal, r: r, w: out, serve: func(r *http.Request) *core.Reply {
-		return serve(r, v.principal, id.String())
+		return v.ops.Serve(what, r, v.principal, id.String())
 	}}
 	return out, v.Module.Idempotent(x)
 }

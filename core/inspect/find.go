@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -111,7 +112,7 @@ func (v *visit) findByText(form url.Values, page findPage) error {
 }
 
 // understood says what a text was taken for, where nothing was found.
-func understood(f core.Finding) string {
+func understood(f operations.Finding) string {
 	text := "This was taken for " + strings.Join(f.As, ", for ") + ". No operation that you may look at has it."
 	if !f.Compared {
 		return text

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -19,6 +20,7 @@ import (
 type handler struct {
 	Config
 	commands
+	ops *operations.Operations // of Config.Module
 }
 
 //go:embed pages/style.css pages/icon.svg
@@ -42,7 +44,7 @@ func tooLong(form url.Values) bool {
 }
 
 func newHandler(cfg Config, routes commands) http.Handler {
-	h := &handler{cfg, routes}
+	h := &handler{cfg, routes, operations.New(cfg.Module)}
 	mux := http.NewServeMux()
 	page := func(pattern string, serve func(v *visit) error) {
 		method, path, _ := strings.Cut(pattern, " ") // GET takes HEAD, too
@@ -107,8 +109,8 @@ type visit struct {
 	w         http.ResponseWriter
 	r         *http.Request
 	principal core.Principal
-	operator  *core.Operator // nil: nobody is signed in, or no operator
-	own       bool           // it did not come from another site
+	operator  *operations.Operator // nil: nobody is signed in, or no operator
+	own       bool                 // it did not come from another site
 }
 
 // visited lets operators through, on every request anew (O-3).
@@ -120,7 +122,7 @@ func (h *handler) visited(serve func(v *visit) error) http.Handler {
 		if err != nil {
 			principal = core.Principal{} // whatever came with an error is nobody
 		}
-		operator, problem := h.Module.Operator(r, principal, err)
+		operator, problem := h.ops.Operator(r, principal, err)
 		switch {
 		case problem == nil:
 			v.principal, v.operator = principal, operator

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 )
 
 // A marked operation tells what is known of it, and no more. Only supervisors see it until its repeat has said whose it is.
@@ -16,7 +17,7 @@ import (
 func TestMarkedOperation(t *testing.T) {
 	d := newDesk(t)
 	id := core.Scoping{}.RecordID(customer, "lost-1")
-	_, err := d.module.Mark(t.Context(), []core.ID{id}, "chief", "line 4 of the provider's list")
+	_, err := operations.New(d.module).Mark(t.Context(), []core.ID{id}, "chief", "line 4 of the provider's list")
 	require.NoError(t, err)
 	path := "/idem/operations/" + id.String()
 	require.Equal(t, http.StatusNotFound, d.get(path).Code)

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -56,12 +56,14 @@ type answerView struct {
 }
 
 // operation shows the life of an operation, and masks what its caller was answered.
-func (v *visit) operation() error { return v.showOperation((*core.Operator).Life, false) }
+func (v *visit) operation() error { return v.showOperation((*operations.Operator).Life, false) }
 
 // answer shows the same with the answer. It is asked for with POST, because it leaves a trace: somebody has read it.
-func (v *visit) answer() error { return v.showOperation((*core.Operator).Reveal, true) }
+func (v *visit) answer() error { return v.showOperation((*operations.Operator).Reveal, true) }
 
-func (v *visit) showOperation(read func(*core.Operator, context.Context, store.ID) (core.Life, error), revealed bool) error {
+func (v *visit) showOperation(
+	read func(*operations.Operator, context.Context, store.ID) (operations.Life, error), revealed bool,
+) error {
 	id, err := store.ParseID(v.r.PathValue("id"))
 	if err != nil {
 		return store.ErrNotFound
@@ -72,7 +74,7 @@ func (v *visit) showOperation(read func(*core.Operator, context.Context, store.I
 	}
 	rec := life.Record
 	page := operationPage{Record: rec, Mark: markOf(rec), HalfDone: rec.HalfDone(), Age: rec.Now.Sub(rec.CreatedAt),
-		Meaning:  meaning(rec, v.Module.Outlook(rec)),
+		Meaning:  meaning(rec, v.ops.Outlook(rec)),
 		Timeline: timeline(life), Revealed: revealed, Answer: viewOf(life)}
 	page.Refs, page.Of = v.references([]store.ID{id})[id], v.callers(rec)
 	page.Note, page.Repeat = noteFormOf(rec), v.Numbers.repeatsOf(id)
@@ -108,7 +110,7 @@ func endsOf(rec store.Record) []store.AttemptEnd {
 }
 
 // viewOf is the answer of an operation, nil if it has none.
-func viewOf(life core.Life) *answerView {
+func viewOf(life operations.Life) *answerView {
 	rec := life.Record
 	if state := rec.State(); state != store.Completed && state != store.Expired {
 		return nil

@@ -94,7 +94,7 @@ func (v *visit) operations() error {
 
 // noRoute reports whether this release does not have the route of a query.
 func (v *visit) noRoute(q store.Query) bool {
-	return q.Route != "" && !v.Module.KnowsRoute(q.Method, q.Route)
+	return q.Route != "" && !v.ops.Outlook(store.Record{Method: q.Method, Route: q.Route}).Known
 }
 
 // count counts all that the filter selects. Where one page has all of it, nothing is asked for. Without a number the page is

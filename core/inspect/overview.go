@@ -73,7 +73,7 @@ func (v *visit) overview() error {
 			total, state = &page.HalfDone, "half_done"
 		}
 		if c.HalfDone {
-			switch o := v.Module.Outlook(store.Record{Method: c.Method, Route: c.Route}); {
+			switch o := v.ops.Outlook(store.Record{Method: c.Method, Route: c.Route}); {
 			case !o.Known:
 				page.NotKnown += c.Count
 			case !o.Resumed:

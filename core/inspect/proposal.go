@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -15,7 +15,7 @@ import (
 type proposalPage struct {
 	Record   store.Record
 	Mark     mark
-	Proposal core.Proposal
+	Proposal operations.Proposal
 	Word     string // "applied", or "not applied"
 	Answer   *answerView
 	Own      bool // it is this operator's
@@ -45,7 +45,7 @@ func becameOf(rec store.Record, n store.Note) string {
 }
 
 // proposed reports whether a form that proposes was recorded, and its answer was lost.
-func (v *visit) proposed(life core.Life, form settlement) bool {
+func (v *visit) proposed(life operations.Life, form settlement) bool {
 	p := life.Proposal
 	return form.Act == "propose" && p != nil && strconv.FormatInt(p.Fence, 10) == form.Fence && p.Who == v.operator.Name() &&
 		p.Why == form.Why && p.Decision.Undone == form.Undone && p.Decision.Applied == (form.Outcome == "applied") &&
@@ -61,7 +61,7 @@ func (v *visit) proposalForm() error {
 	return v.showProposal(http.StatusOK, life, settlement{Key: newKey(), Who: v.operator.Name()}, "", "")
 }
 
-func (v *visit) showProposal(status int, life core.Life, form settlement, wrong, problem string) error {
+func (v *visit) showProposal(status int, life operations.Life, form settlement, wrong, problem string) error {
 	rec, p := life.Record, life.Proposal
 	if p == nil {
 		page := failure{Status: http.StatusConflict, Heading: "There is no open proposal", Operation: v.Prefix + "operations/" +
@@ -129,7 +129,7 @@ func (v *visit) endProposal() error {
 	if err != nil {
 		return err
 	}
-	out, err := v.command(v.r.Context(), v.settle, life.Record.ID, form.Key, body, v.Module.ServeSettle)
+	out, err := v.command(v.r.Context(), v.settle, life.Record.ID, form.Key, body, operations.Settle)
 	switch {
 	case err != nil, out.status >= http.StatusInternalServerError:
 		return v.unsureProposal()

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -59,7 +60,7 @@ func (v *visit) showPush(status int, form settlement, problem string) error {
 		title = "Nothing was changed: " + title
 	}
 	return v.show(status, "push", title, "operations", pushPage{Record: rec, Mark: markOf(rec),
-		Ahead: ahead(rec, v.Module.Outlook(rec)), Form: form, Problem: problem,
+		Ahead: ahead(rec, v.ops.Outlook(rec)), Form: form, Problem: problem,
 		Retry: v.retry.allows(v.principal), GiveUp: v.giveUp.allows(v.principal)})
 }
 
@@ -73,9 +74,9 @@ func (v *visit) push() error {
 		return v.fail(http.StatusBadRequest, "The form could not be read", "Nothing was changed. Open it again.")
 	}
 	form := readForm(v.r.PostForm)
-	route, serve := v.retry, v.Module.ServeRetry
+	route, what := v.retry, operations.Retry
 	if form.Outcome == "give_up" {
-		route, serve = v.giveUp, v.Module.ServeGiveUp
+		route, what = v.giveUp, operations.GiveUp
 	}
 	fence, err := strconv.ParseInt(form.Fence, 10, 64)
 	switch {
@@ -93,7 +94,7 @@ func (v *visit) push() error {
 	if err != nil {
 		return err
 	}
-	out, err := v.command(v.r.Context(), route, id, form.Key, body, serve)
+	out, err := v.command(v.r.Context(), route, id, form.Key, body, what)
 	switch {
 	case err != nil, out.status >= http.StatusInternalServerError:
 		v.w.Header().Set("Retry-After", "2")

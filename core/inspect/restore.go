@@ -6,14 +6,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
 // restorePage has the forms of supervisors for what a restore, or a failover, has lost: keys are refused, and operations
 // that a provider knows are marked.
 type restorePage struct {
-	core.Refusals
+	operations.Refusals
 	Keys, Marks serviceForm
 	Done        string // what a form has done
 }
@@ -88,9 +88,7 @@ func (v *visit) refuseKeys() error {
 	if err != nil {
 		form.Problem = "The form holds text that cannot be kept."
 	}
-	return v.sendForm(v.refuse, form, body, func(r *http.Request, p core.Principal, _ string) *core.Reply {
-		return v.Module.ServeRefuseKeys(r, p)
-	}, func(status int, form serviceForm, out *answered) error {
+	return v.sendForm(v.refuse, form, body, operations.RefuseKeys, func(status int, form serviceForm, out *answered) error {
 		page := restorePage{Keys: form}
 		if out != nil {
 			page.Keys = serviceForm{}
@@ -110,9 +108,7 @@ func (v *visit) markLost() error {
 	if err != nil {
 		form.Problem = "The form holds text that cannot be kept."
 	}
-	return v.sendForm(v.mark, form, body, func(r *http.Request, p core.Principal, _ string) *core.Reply {
-		return v.Module.ServeMark(r, p)
-	}, func(status int, form serviceForm, out *answered) error {
+	return v.sendForm(v.mark, form, body, operations.Mark, func(status int, form serviceForm, out *answered) error {
 		page := restorePage{Marks: form}
 		if out != nil {
 			var done struct{ Marked, Left, Running int }
@@ -144,8 +140,7 @@ func (v *visit) sentForm() (form serviceForm, ok bool, err error) {
 
 // sendForm sends a form that is whole, and shows what has become of it: show gives the form back, or, with the answer, tells
 // what was done.
-func (v *visit) sendForm(route commandRoute, form serviceForm, body []byte,
-	serve func(r *http.Request, p core.Principal, id string) *core.Reply,
+func (v *visit) sendForm(route commandRoute, form serviceForm, body []byte, what operations.Handler,
 	show func(status int, form serviceForm, out *answered) error) error {
 	switch {
 	case !route.allows(v.principal):
@@ -154,7 +149,7 @@ func (v *visit) sendForm(route commandRoute, form serviceForm, body []byte,
 	case form.Problem != "":
 		return show(http.StatusBadRequest, form, nil)
 	}
-	out, err := v.command(v.r.Context(), route, store.ID{}, form.Key, body, serve)
+	out, err := v.command(v.r.Context(), route, store.ID{}, form.Key, body, what)
 	switch {
 	case err != nil, out.status >= http.StatusInternalServerError:
 		v.w.Header().Set("Retry-After", "2")

@@ -49,7 +49,7 @@ func (v *visit) rowsOf(records []store.Record) (rows []row) {
 			r.Note = &of[len(of)-1]
 		}
 		if rec.HalfDone() {
-			r.GoesOn = goesOn(v.Module.Outlook(rec))
+			r.GoesOn = goesOn(v.ops.Outlook(rec))
 		}
 		if rec.State() == store.Unknown {
 			r.From = settleableFrom(rec)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/intents"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/wire"
 )
@@ -73,7 +74,7 @@ func (v *visit) settleForm() error {
 func newKey() string { return intents.NewKey() }
 
 // settleable reads the operation of the address. Where there is nothing to settle, it says so, and ok is false.
-func (v *visit) settleable() (life core.Life, ok bool, err error) {
+func (v *visit) settleable() (life operations.Life, ok bool, err error) {
 	if v.settle.pattern == "" {
 		return life, false, v.fail(http.StatusForbidden, "These pages only read",
 			"This service does not let operators settle here. Use its API.")
@@ -95,10 +96,10 @@ func (v *visit) settles() bool {
 	return v.settle.allows(v.principal)
 }
 
-func (v *visit) showSettle(status int, life core.Life, form settlement, wrong, problem string, unsure bool) error {
+func (v *visit) showSettle(status int, life operations.Life, form settlement, wrong, problem string, unsure bool) error {
 	rec := life.Record
 	page := settlePage{Record: rec, Mark: markOf(rec), Confirm: confirmation(rec.ID), Form: form, Problem: problem,
-		Wrong: wrong, Unsure: unsure, Two: v.Module.TakesTwo(rec)}
+		Wrong: wrong, Unsure: unsure, Two: v.ops.TakesTwo(rec)}
 	for _, s := range life.Steps {
 		if s.Finished {
 			page.Finished = append(page.Finished, s.Name)
@@ -134,7 +135,7 @@ func (v *visit) showSettle(status int, life core.Life, form settlement, wrong, p
 }
 
 // settledBy says who has settled an operation, how and when, and what this operator has typed, so that it is not lost.
-func (v *visit) settledBy(life core.Life, form *settlement, title, text string) error {
+func (v *visit) settledBy(life operations.Life, form *settlement, title, text string) error {
 	page := failure{Status: http.StatusConflict, Heading: title, Text: text, Operation: v.Prefix + "operations/" +
 		life.Record.ID.String()}
 	var seen int64 // the settlement is one that the form did not know of
@@ -191,7 +192,7 @@ func (v *visit) settleIt() error {
 	if form.Sent == "" {
 		form.Sent = sent
 	}
-	out, err := v.command(v.r.Context(), v.settle, id, form.Key, body, v.Module.ServeSettle)
+	out, err := v.command(v.r.Context(), v.settle, id, form.Key, body, operations.Settle)
 	switch {
 	case err != nil:
 		return v.showSettle(http.StatusServiceUnavailable, life, form, "", "The settlement broke off.", true)
@@ -219,7 +220,7 @@ func (v *visit) settleIt() error {
 }
 
 // settled reports whether the history has what the form says: an earlier sending was recorded, and its answer was lost.
-func (v *visit) settled(life core.Life, form settlement) bool {
+func (v *visit) settled(life operations.Life, form settlement) bool {
 	return form.Act != "propose" && slices.ContainsFunc(life.History, func(s store.SettlementRecord) bool {
 		return strconv.FormatInt(s.BeforeFence, 10) == form.Fence && s.Who == v.operator.Name() && s.Why == form.Why &&
 			s.Undone == form.Undone && (s.AfterState == store.Completed) == (form.Outcome == "applied")

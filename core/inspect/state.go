@@ -1,7 +1,7 @@
 package inspect
 
 import (
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -37,7 +37,7 @@ func markOfState(s store.State) mark {
 }
 
 // meaning says in plain words what a state means, and what somebody has to do.
-func meaning(rec store.Record, o core.Outlook) string {
+func meaning(rec store.Record, o operations.Outlook) string {
 	switch {
 	case rec.HalfDone():
 		return "Some of its steps are done, and nobody is at it. " + ahead(rec, o)
@@ -61,7 +61,7 @@ func meaning(rec store.Record, o core.Outlook) string {
 }
 
 // ahead says what becomes of a half-done operation, and who goes on with it.
-func ahead(rec store.Record, o core.Outlook) string {
+func ahead(rec store.Record, o operations.Outlook) string {
 	who := "Only a repeat of its client goes on with it: the service does not do so by itself (Config.Resume has no function " +
 		"for its route). "
 	switch {
@@ -78,7 +78,7 @@ func ahead(rec store.Record, o core.Outlook) string {
 }
 
 // goesOn is ahead in a few words.
-func goesOn(o core.Outlook) string {
+func goesOn(o operations.Outlook) string {
 	switch {
 	case !o.Known:
 		return "nobody goes on: unknown route"

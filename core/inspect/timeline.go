@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -28,7 +28,7 @@ type quote struct{ Name, Text string }
 
 // timeline tells the life of an operation in the order in which it happened. What happened without a time stands where it
 // must have been.
-func timeline(life core.Life) []moment {
+func timeline(life operations.Life) []moment {
 	rec := life.Record
 	// A settlement raises the fence, and so does the next life of the key. So the settlement of this life has its fence.
 	var earlier, settled, pushed []store.SettlementRecord

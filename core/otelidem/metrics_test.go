@@ -15,6 +15,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -131,7 +132,7 @@ func TestALateAttemptIsOneRequest(t *testing.T) {
 			a.handle = func(w http.ResponseWriter, r *http.Request) {
 				ahead.Add(int64(time.Hour))
 				id, _ := core.Operation(r.Context())
-				_, err := a.module.Settle(r.Context(), id, core.Decision{Applied: true, Answer: &core.Answer{Status: 202}, Who: "op", Why: "paid"})
+				_, err := operations.New(a.module).Settle(r.Context(), id, core.Decision{Applied: true, Answer: &core.Answer{Status: 202}, Who: "op", Why: "paid"})
 				require.NoError(t, err)
 				w.WriteHeader(201)
 			}

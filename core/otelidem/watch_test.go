@@ -14,6 +14,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/otelidem"
 	"github.com/auth19/idem/core/store"
 )
@@ -89,7 +90,7 @@ func TestWatch(t *testing.T) {
 	require.InDelta(t, float64(begun.UnixMicro())/1e6, ages["half_done /v1/orders"], 60)
 
 	id := core.Scoping{}.RecordID(core.Principal{Issuer: "https://secret-issuer.example", Subject: "secret-subject"}, "k-1")
-	_, err = a.module.Settle(t.Context(), id, core.Decision{Who: "operator", Why: "refused by the provider"})
+	_, err = operations.New(a.module).Settle(t.Context(), id, core.Decision{Who: "operator", Why: "refused by the provider"})
 	require.NoError(t, err)
 	got = a.collect(t)
 	require.Equal(t, int64(1), openOf(t, got)["unknown "+pattern])

@@ -20,7 +20,7 @@ var importChecks = []check{
 	{"Import/Cancelled", importCancelled},
 }
 
-// imported returns a record as core.Module.Import makes them, of a command that the store has not seen.
+// imported returns a record as operations.Import makes them, of a command that the store has not seen.
 func (s *fixture) imported(t *testing.T, state store.State) store.Record {
 	t.Helper()
 	c := s.command(store.Park)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/echoidem/v5"
 	"github.com/auth19/idem/internal/adaptertest"
 	"github.com/auth19/idem/internal/adaptertest/echotest"
@@ -27,7 +28,7 @@ var version = newVersion()
 
 func newVersion() (e echotest.Echo) {
 	recovery := middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true})
-	guard, handler := adaptertest.Of[echo.MiddlewareFunc], adaptertest.Of[echo.HandlerFunc]
+	guard := adaptertest.Of[echo.MiddlewareFunc]
 	e = echotest.Echo{
 		Adapter: adaptertest.Adapter{
 			New: func() adaptertest.App { return newApp() },
@@ -52,12 +53,10 @@ func newVersion() (e echotest.Echo) {
 				return echoidem.Bridge(func(c *echo.Context) (authctx.Principal, error) { return find(echoContext{c}) }, o...)
 			},
 			RolesGuard: guard(echoidem.RolesGuard), KeyGuard: guard(echoidem.KeyGuard), Interceptor: guard(echoidem.Interceptor),
-			Idempotent:       guard(echoidem.Idempotent),
-			OperationHandler: handler(echoidem.OperationHandler), OwnOperationHandler: handler(echoidem.OwnOperationHandler),
-			OperationsHandler: handler(echoidem.OperationsHandler), FindHandler: handler(echoidem.FindHandler), SettleHandler: handler(echoidem.SettleHandler),
-			EraseHandler: handler(echoidem.EraseHandler),
-			RetryHandler: handler(echoidem.RetryHandler), GiveUpHandler: handler(echoidem.GiveUpHandler), RefuseKeysHandler: handler(echoidem.RefuseKeysHandler),
-			MarkHandler: handler(echoidem.MarkHandler),
+			Idempotent: guard(echoidem.Idempotent),
+			Operations: func(idem *core.Module, what operations.Handler) adaptertest.Handler {
+				return echoidem.Operations(idem, what)
+			},
 			Replace: func(c adaptertest.Context, w http.ResponseWriter) {
 				own := c.(echoContext)
 				own.SetResponse(echo.NewResponse(w, own.Logger()))

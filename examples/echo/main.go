@@ -13,6 +13,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/openapi"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/echoidem"
 	"github.com/auth19/idem/examples/internal/app"
 	"github.com/auth19/idem/examples/internal/shop"
@@ -70,16 +71,16 @@ func router(a *app.App) *echo.Echo {
 	v1.POST("/balance/credit", h.credit)
 	v1.PATCH("/profile", h.rename)
 	v1.GET("/ledger", h.ledger)
-	v1.GET("/operations", echoidem.OperationsHandler(a.Idem))
-	v1.POST("/operations/find", echoidem.FindHandler(a.Idem))
-	v1.GET("/operation", echoidem.OwnOperationHandler(a.Idem))
-	v1.GET("/operations/:id", echoidem.OperationHandler(a.Idem))
-	v1.POST("/operations/:id/settle", echoidem.SettleHandler(a.Idem))
-	v1.POST("/operations/:id/retry", echoidem.RetryHandler(a.Idem))
-	v1.POST("/operations/:id/give-up", echoidem.GiveUpHandler(a.Idem))
-	v1.POST("/erasures", echoidem.EraseHandler(a.Idem))
-	v1.POST("/keys/refusals", echoidem.RefuseKeysHandler(a.Idem))
-	v1.POST("/operations/marks", echoidem.MarkHandler(a.Idem))
+	v1.GET("/operations", echoidem.Operations(a.Idem, operations.List))
+	v1.POST("/operations/find", echoidem.Operations(a.Idem, operations.Find))
+	v1.GET("/operation", echoidem.Operations(a.Idem, operations.Own))
+	v1.GET("/operations/:id", echoidem.Operations(a.Idem, operations.Show))
+	v1.POST("/operations/:id/settle", echoidem.Operations(a.Idem, operations.Settle))
+	v1.POST("/operations/:id/retry", echoidem.Operations(a.Idem, operations.Retry))
+	v1.POST("/operations/:id/give-up", echoidem.Operations(a.Idem, operations.GiveUp))
+	v1.POST("/erasures", echoidem.Operations(a.Idem, operations.Erase))
+	v1.POST("/keys/refusals", echoidem.Operations(a.Idem, operations.RefuseKeys))
+	v1.POST("/operations/marks", echoidem.Operations(a.Idem, operations.Mark))
 
 	pages := echo.WrapHandler(a.Inspector) // for operators: docs/inspector.md
 	e.GET("/idem/*", pages)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/openapi"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/examples/internal/app"
 	"github.com/auth19/idem/examples/internal/shop"
 	"github.com/auth19/idem/ginidem"
@@ -73,16 +74,16 @@ func router(a *app.App) *gin.Engine {
 	v1.POST("/balance/credit", h.credit)
 	v1.PATCH("/profile", h.rename)
 	v1.GET("/ledger", h.ledger)
-	v1.GET("/operations", ginidem.OperationsHandler(a.Idem))
-	v1.POST("/operations/find", ginidem.FindHandler(a.Idem))
-	v1.GET("/operation", ginidem.OwnOperationHandler(a.Idem))
-	v1.GET("/operations/:id", ginidem.OperationHandler(a.Idem))
-	v1.POST("/operations/:id/settle", ginidem.SettleHandler(a.Idem))
-	v1.POST("/operations/:id/retry", ginidem.RetryHandler(a.Idem))
-	v1.POST("/operations/:id/give-up", ginidem.GiveUpHandler(a.Idem))
-	v1.POST("/erasures", ginidem.EraseHandler(a.Idem))
-	v1.POST("/keys/refusals", ginidem.RefuseKeysHandler(a.Idem))
-	v1.POST("/operations/marks", ginidem.MarkHandler(a.Idem))
+	v1.GET("/operations", ginidem.Operations(a.Idem, operations.List))
+	v1.POST("/operations/find", ginidem.Operations(a.Idem, operations.Find))
+	v1.GET("/operation", ginidem.Operations(a.Idem, operations.Own))
+	v1.GET("/operations/:id", ginidem.Operations(a.Idem, operations.Show))
+	v1.POST("/operations/:id/settle", ginidem.Operations(a.Idem, operations.Settle))
+	v1.POST("/operations/:id/retry", ginidem.Operations(a.Idem, operations.Retry))
+	v1.POST("/operations/:id/give-up", ginidem.Operations(a.Idem, operations.GiveUp))
+	v1.POST("/erasures", ginidem.Operations(a.Idem, operations.Erase))
+	v1.POST("/keys/refusals", ginidem.Operations(a.Idem, operations.RefuseKeys))
+	v1.POST("/operations/marks", ginidem.Operations(a.Idem, operations.Mark))
 
 	pages := gin.WrapH(a.Inspector) // for operators: docs/inspector.md
 	r.GET("/idem/*page", pages)

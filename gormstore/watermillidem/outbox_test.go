@@ -13,6 +13,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/gormstore/watermillidem"
 	"github.com/auth19/idem/internal/pgtest"
@@ -177,7 +178,7 @@ func TestEventOfASettlement(t *testing.T) {
 
 		settle := func(status int) {
 			b.answers(status, operators, "settle", func(ctx context.Context) {
-				_, err := operators.Settle(ctx, operation, core.Decision{
+				_, err := operations.New(operators).Settle(ctx, operation, core.Decision{
 					Applied: true, Answer: &core.Answer{Status: 201}, Who: "operator-1", Why: "the provider's list",
 				})
 				require.NoError(b, err)

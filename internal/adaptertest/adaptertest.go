@@ -11,6 +11,7 @@ import (
 
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 )
 
 // Handler is a handler of the framework, in the framework's own type.
@@ -40,8 +41,7 @@ type Adapter struct {
 
 	RolesGuard, KeyGuard, Interceptor, Idempotent func(idem *core.Module) Middleware
 
-	OperationHandler, OwnOperationHandler, OperationsHandler, FindHandler, SettleHandler, EraseHandler,
-	RetryHandler, GiveUpHandler, RefuseKeysHandler, MarkHandler func(idem *core.Module) Handler
+	Operations func(idem *core.Module, what operations.Handler) Handler
 
 	// What the framework has, or does in a way of its own. Each may be nil.
 
@@ -201,7 +201,7 @@ func Run(t *testing.T, a Adapter) {
 		{"rekey", rekey},
 		{"slow body holds nothing", slowBodyHoldsNothing},
 		{"slow body is cut", slowBodyIsCut},
-		{"operations", operations}, {"erasures", erasures},
+		{"operations", showAndSettle}, {"erasures", erasures},
 	}
 	if a.Rendering != nil {
 		checks = append(checks, check{"error that nobody renders", unrenderedError},

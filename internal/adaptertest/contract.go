@@ -20,6 +20,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/contracttest"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 )
 
 // otherIssuer is trusted by the app of Contract too.
@@ -42,8 +43,8 @@ func Contract(t *testing.T, a Adapter) {
 	payOut := booking(a, func(context.Context) { payouts.Add(1) })
 	v1.Handle(http.MethodPost, account, payOut)
 	v1.Handle(http.MethodPut, account, payOut)
-	v1.Handle(http.MethodGet, "/operation", a.OwnOperationHandler(idem))
-	v1.Handle(http.MethodGet, "/operations/"+param(a, "id"), a.OperationHandler(idem))
+	v1.Handle(http.MethodGet, "/operation", a.Operations(idem, operations.Own))
+	v1.Handle(http.MethodGet, "/operations/"+param(a, "id"), a.Operations(idem, operations.Show))
 	require.NoError(t, app.Audit(idem))
 
 	route := contracttest.Route{Body: bookingBy("card"), Declined: bookingBy("declined"), Slow: bookingBy("slow"),

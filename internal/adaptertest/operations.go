@@ -13,10 +13,11 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 )
 
 // CONTRACT M-4, M-7, M-8, X-7
-func operations(t *testing.T, a Adapter) {
+func showAndSettle(t *testing.T, a Adapter) {
 	var ahead atomic.Int64 // nanoseconds
 	store := memstore.New(memstore.WithClock(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }))
 	one := "/operations/" + param(a, "id")
@@ -38,19 +39,19 @@ func operations(t *testing.T, a Adapter) {
 	v1 := app.Group("/v1", a.JWTGuard(NewVerifier(t)), a.Idempotent(idem))
 	v1.Handle(http.MethodPost, "/pay", a.Handler(func(Context) error { runs.Add(1); return errors.New("after the charge") }))
 	v1.Handle(http.MethodPost, "/wire", a.Handler(func(Context) error { return errors.New("after the charge") }))
-	v1.Handle(http.MethodGet, "/operations", a.OperationsHandler(idem))
-	v1.Handle(http.MethodPost, "/operations/find", a.FindHandler(idem))
-	v1.Handle(http.MethodGet, "/operation", a.OwnOperationHandler(idem))
-	v1.Handle(http.MethodGet, one, a.OperationHandler(idem))
-	v1.Handle(http.MethodPost, one+"/settle", a.SettleHandler(idem))
+	v1.Handle(http.MethodGet, "/operations", a.Operations(idem, operations.List))
+	v1.Handle(http.MethodPost, "/operations/find", a.Operations(idem, operations.Find))
+	v1.Handle(http.MethodGet, "/operation", a.Operations(idem, operations.Own))
+	v1.Handle(http.MethodGet, one, a.Operations(idem, operations.Show))
+	v1.Handle(http.MethodPost, one+"/settle", a.Operations(idem, operations.Settle))
 	v1.Handle(http.MethodPost, "/refund", a.Handler(func(c Context) error {
 		away := func(context.Context, core.DerivedKey) error { return errors.New("away") }
 		return core.CallDo(c.Request().Context(), "refund", away, core.Dedup(time.Hour))
 	}))
-	v1.Handle(http.MethodPost, one+"/retry", a.RetryHandler(idem))
-	v1.Handle(http.MethodPost, one+"/give-up", a.GiveUpHandler(idem))
-	v1.Handle(http.MethodPost, "/keys/refusals", a.RefuseKeysHandler(idem))
-	v1.Handle(http.MethodPost, "/operations/marks", a.MarkHandler(idem))
+	v1.Handle(http.MethodPost, one+"/retry", a.Operations(idem, operations.Retry))
+	v1.Handle(http.MethodPost, one+"/give-up", a.Operations(idem, operations.GiveUp))
+	v1.Handle(http.MethodPost, "/keys/refusals", a.Operations(idem, operations.RefuseKeys))
+	v1.Handle(http.MethodPost, "/operations/marks", a.Operations(idem, operations.Mark))
 	require.NoError(t, app.Audit(idem))
 	client := Serve(t, app)
 	operator := Sign(t, ClaimsOf("operator-1", "operator"))
@@ -182,7 +183,7 @@ func erasures(t *testing.T, a Adapter) {
 		c.Writer().WriteHeader(http.StatusCreated)
 		return nil
 	}))
-	v1.Handle(http.MethodPost, "/erasures", a.EraseHandler(idem))
+	v1.Handle(http.MethodPost, "/erasures", a.Operations(idem, operations.Erase))
 	require.NoError(t, app.Audit(idem))
 	client := Serve(t, app)
 	require.Equal(t, http.StatusCreated, client.Do(Call{Key: "key-1"}).Status)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 )
 
 // watched is a writer that keeps the last deadline.
@@ -49,8 +50,8 @@ func answersHaveADeadline(t *testing.T, a Adapter) {
 			v1 := app.Group("/v1", a.JWTGuard(NewVerifier(t)), a.Idempotent(idem))
 			v1.Handle(http.MethodPost, "/pay", text(a, func(Context) string { return "paid" }))
 			v1.Handle(http.MethodPost, "/panic", a.Handler(func(Context) error { panic("paid") }))
-			v1.Handle(http.MethodGet, "/operation", a.OwnOperationHandler(idem))
-			v1.Handle(http.MethodGet, "/operations", a.OperationsHandler(idem))
+			v1.Handle(http.MethodGet, "/operation", a.Operations(idem, operations.Own))
+			v1.Handle(http.MethodGet, "/operations", a.Operations(idem, operations.List))
 			v1.Handle(http.MethodGet, "/plain", text(a, func(Context) string { return "plain" }))
 			var last *watched
 			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

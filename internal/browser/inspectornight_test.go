@@ -20,6 +20,7 @@ import (
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/inspect"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/internal/apptest"
@@ -215,7 +216,7 @@ func TestInspectorColumns(t *testing.T) {
 		attempt.Finish()
 	}
 	passed.Add(int64(time.Hour))
-	_, err = module.Settle(t.Context(), core.Scoping{}.RecordID(operator, "k-1"), core.Decision{Who: operator.Name(),
+	_, err = operations.New(module).Settle(t.Context(), core.Scoping{}.RecordID(operator, "k-1"), core.Decision{Who: operator.Name(),
 		Why: strings.Repeat("w", 4000)})
 	require.NoError(t, err)
 	pages, err := inspect.New(inspect.Config{Module: module, Settle: "POST /v1/operations/:id/settle",

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 	"github.com/auth19/idem/core/wire"
 	"github.com/auth19/idem/internal/pgproxy"
@@ -322,7 +323,8 @@ func (w *world) settle(k *run, in *instance, may bool) {
 	if applied {
 		d.Answer = &core.Answer{Status: http.StatusOK, Body: []byte(settledBody)}
 	}
-	_, err := in.module.Settle(context.WithoutCancel(w.t.Context()), core.Scoping{}.RecordID(customer, k.key), d)
+	id := core.Scoping{}.RecordID(customer, k.key)
+	_, err := operations.New(in.module).Settle(context.WithoutCancel(w.t.Context()), id, d)
 	k.note("settled as applied=%v: %v", applied, err)
 	if err == nil {
 		k.mu.Lock()

@@ -52,13 +52,15 @@ func TestProblemsPageHasEveryCode(t *testing.T) {
 func TestProblemsPageSaysWhatToRepeat(t *testing.T) {
 	sources, err := fs.Glob(root, "core/*.go")
 	require.NoError(t, err)
+	ofOperations, err := fs.Glob(root, "core/operations/*.go")
+	require.NoError(t, err)
 	constants := map[string]string{}
 	for _, c := range regexp.MustCompile(`(Code\w+)\s+Code = "(\w+)"`).FindAllStringSubmatch(read(t, "core/problem.go"), -1) {
 		constants[c[1]] = c[2]
 	}
 	repeatable := map[string]bool{}
-	for _, file := range sources {
-		for _, c := range regexp.MustCompile(`withRetry\(NewProblem\((\w+)`).FindAllStringSubmatch(read(t, file), -1) {
+	for _, file := range append(sources, ofOperations...) {
+		for _, c := range regexp.MustCompile(`withRetry\((?:core\.)?NewProblem\((?:core\.)?(\w+)`).FindAllStringSubmatch(read(t, file), -1) {
 			require.Contains(t, constants, c[1])
 			repeatable[constants[c[1]]] = true
 		}

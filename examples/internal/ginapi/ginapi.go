@@ -12,6 +12,7 @@ import (
 
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/examples/internal/app"
 	"github.com/auth19/idem/examples/internal/demo"
 	"github.com/auth19/idem/examples/internal/shop"
@@ -47,16 +48,16 @@ func New(a *app.App) *gin.Engine {
 	v1.POST("/balance/credit", command(http.StatusCreated, s.Credit))
 	v1.PATCH("/profile", command(http.StatusOK, s.Rename))
 	v1.GET("/ledger", read(func(ctx context.Context, _ authctx.Principal) ([]shop.Line, error) { return s.Ledger(ctx) }))
-	v1.GET("/operations", ginidem.OperationsHandler(a.Idem))
-	v1.POST("/operations/find", ginidem.FindHandler(a.Idem))
-	v1.GET("/operation", ginidem.OwnOperationHandler(a.Idem))
-	v1.GET("/operations/:id", ginidem.OperationHandler(a.Idem))
-	v1.POST("/operations/:id/settle", ginidem.SettleHandler(a.Idem))
-	v1.POST("/operations/:id/retry", ginidem.RetryHandler(a.Idem))
-	v1.POST("/operations/:id/give-up", ginidem.GiveUpHandler(a.Idem))
-	v1.POST("/erasures", ginidem.EraseHandler(a.Idem))
-	v1.POST("/keys/refusals", ginidem.RefuseKeysHandler(a.Idem))
-	v1.POST("/operations/marks", ginidem.MarkHandler(a.Idem))
+	v1.GET("/operations", ginidem.Operations(a.Idem, operations.List))
+	v1.POST("/operations/find", ginidem.Operations(a.Idem, operations.Find))
+	v1.GET("/operation", ginidem.Operations(a.Idem, operations.Own))
+	v1.GET("/operations/:id", ginidem.Operations(a.Idem, operations.Show))
+	v1.POST("/operations/:id/settle", ginidem.Operations(a.Idem, operations.Settle))
+	v1.POST("/operations/:id/retry", ginidem.Operations(a.Idem, operations.Retry))
+	v1.POST("/operations/:id/give-up", ginidem.Operations(a.Idem, operations.GiveUp))
+	v1.POST("/erasures", ginidem.Operations(a.Idem, operations.Erase))
+	v1.POST("/keys/refusals", ginidem.Operations(a.Idem, operations.RefuseKeys))
+	v1.POST("/operations/marks", ginidem.Operations(a.Idem, operations.Mark))
 
 	pages := gin.WrapH(a.Inspector)
 	r.GET("/idem/*page", pages)

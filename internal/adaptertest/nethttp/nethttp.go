@@ -11,6 +11,7 @@ import (
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/httpidem"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/internal/adaptertest"
 )
 
@@ -39,7 +40,7 @@ func New(newRouter func() Router, methods []string, wildcard string, methodInPat
 		}()
 		return next()
 	})
-	guard, operation := adaptertest.Of[httpidem.Middleware], adaptertest.Of[http.Handler]
+	guard := adaptertest.Of[httpidem.Middleware]
 	return adaptertest.Adapter{
 		New:        func() adaptertest.App { return app{router{newRouter()}} },
 		Handler:    handler,
@@ -52,14 +53,10 @@ func New(newRouter func() Router, methods []string, wildcard string, methodInPat
 			return httpidem.Bridge(func(r *http.Request) (authctx.Principal, error) { return find(&exchange{r: r}) }, o...)
 		},
 		RolesGuard: guard(httpidem.RolesGuard), KeyGuard: guard(httpidem.KeyGuard), Interceptor: guard(httpidem.Interceptor),
-		Idempotent:       guard(httpidem.Idempotent),
-		OperationHandler: operation(httpidem.OperationHandler), OwnOperationHandler: operation(httpidem.OwnOperationHandler),
-		OperationsHandler: operation(httpidem.OperationsHandler),
-		FindHandler:       operation(httpidem.FindHandler), SettleHandler: operation(httpidem.SettleHandler),
-		EraseHandler: operation(httpidem.EraseHandler),
-		RetryHandler: operation(httpidem.RetryHandler), GiveUpHandler: operation(httpidem.GiveUpHandler),
-		RefuseKeysHandler: operation(httpidem.RefuseKeysHandler),
-		MarkHandler:       operation(httpidem.MarkHandler),
+		Idempotent: guard(httpidem.Idempotent),
+		Operations: func(idem *core.Module, what operations.Handler) adaptertest.Handler {
+			return httpidem.Operations(idem, what)
+		},
 		Panics: map[string]adaptertest.Panic{
 			"recovery": {Recovery: recovery, Value: "boom", Status: http.StatusInternalServerError, Body: "recovered\n"},
 			"aborted":  {Recovery: recovery, Value: http.ErrAbortHandler}, // breaks off

@@ -16,6 +16,7 @@ import (
 	"github.com/auth19/idem/authctx"
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/httpidem"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/gormstore/internal/dialect/mysql/suite/subject"
 	"github.com/auth19/idem/internal/mariatest"
@@ -77,7 +78,7 @@ func (w *world) app(t *testing.T, n int) http.Handler {
 	require.NoError(t, err)
 	caller := httpidem.Bridge(func(*http.Request) (authctx.Principal, error) { return authctx.User("https://shop.example", 17) })
 	router := httpidem.NewRouter()
-	router.Group("", caller).Handle("GET /operation", httpidem.OwnOperationHandler(idem))
+	router.Group("", caller).Handle("GET /operation", httpidem.Operations(idem, operations.Own))
 	group := router.Group("", caller, httpidem.Idempotent(idem))
 	for recovery, handle := range map[string]func(ctx context.Context, command, run string) error{
 		"rollback": w.rollback, "resume": w.resume, "park": w.park,

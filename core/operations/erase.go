@@ -1,24 +1,26 @@
-package core
+package operations
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/internal/pace"
+	"github.com/auth19/idem/core/internal/text"
 	"github.com/auth19/idem/core/store"
 )
 
 // Erasure is an operator's order to erase what the store keeps of a principal.
 type Erasure struct {
-	// Principal is the principal whose records are erased. If the client counts ([Scoping].RequireClient), these are the
+	// Principal is the principal whose records are erased. If the client counts ([core.Scoping].RequireClient), these are the
 	// records of one client, and a person with two clients needs two erasures.
-	Principal Principal
+	Principal core.Principal
 	Who       string // who gives the order; required, for the observer
 	Why       string // the reason; required, for the observer
 }
@@ -29,7 +31,7 @@ type Erased struct {
 	Records int
 	// Open are the operations of the principal that were running or unknown. They were not changed, because without the
 	// results of their steps a provider could be called again. Erase again after they have ended.
-	Open []ID
+	Open []core.ID
 }
 
 // Erase erases the answers and the results of steps of a principal's completed operations. Each of them becomes a tombstone:
@@ -43,26 +45,26 @@ type Erased struct {
 // runs, and it cannot see a Rollback attempt that is running. So first take the principal's access away, then wait for
 // the longest Policy.Deadline.
 //
-// Records that were made under another [Scoping] are not found. Erase refuses if Config.Scoping is not the one that the
-// store has for the namespace. After [Module.AdoptScoping] the store has only the new Scoping, so erase before that call.
+// Records that were made under another [core.Scoping] are not found. Erase refuses if Config.Scoping is not the one that the
+// store has for the namespace. After [core.Module.AdoptScoping] the store has only the new Scoping, so erase before
+// that call.
 // Later Erase leaves the records of the old Scoping, and does not report them.
 //
 // The observer gets EventErasing before the first record is erased, and EventErased at the end.
 //
-// Errors: a required field of the Erasure is missing; the module has no observer; [ErrScoping]. Any other
+// Errors: a required field of the Erasure is missing; the module has no observer; [core.ErrScoping]. Any other
 // error means that the store did not answer, or that ctx has ended.
-func (m *Module) Erase(ctx context.Context, e Erasure) (Erased, error) {
+func (m *Operations) Erase(ctx context.Context, e Erasure) (Erased, error) {
 	return m.erase(ctx, e, func(ctx context.Context, _ int, work stretchWork) (stretch, error) { return work(ctx) })
 }
 
 // erase is Erase; each runs its stretches.
-func (m *Module) erase(ctx context.Context, e Erasure, each func(context.Context, int, stretchWork) (stretch, error)) (
+func (m *Operations) erase(ctx context.Context, e Erasure, each func(context.Context, int, stretchWork) (stretch, error)) (
 	Erased, error,
 ) {
 	switch {
-	case !m.cfg.Scoping.admits(e.Principal):
-		return Erased{}, fmt.Errorf("idem: Erase: Principal: nobody can have records as this one: %w",
-			m.cfg.Scoping.lacks(e.Principal))
+	case m.in.Lacks(e.Principal) != nil:
+		return Erased{}, fmt.Errorf("idem: Erase: Principal: nobody can have records as this one: %w", m.in.Lacks(e.Principal))
 	case !m.Observed():
 		return Erased{}, errors.New("idem: Erase: Config.Observer is required: nothing else keeps who erased what, and why")
 	case strings.TrimSpace(e.Who) == "":
@@ -70,14 +72,14 @@ func (m *Module) erase(ctx context.Context, e Erasure, each func(context.Context
 	case strings.TrimSpace(e.Why) == "":
 		return Erased{}, errors.New("idem: Erase: Why is required: the reason, for the log")
 	}
-	if err := m.CheckScoping(ctx); err != nil { // with another Scoping, Erase would find no record, and report success
+	if err := m.module.CheckScoping(ctx); err != nil { // with another Scoping, Erase would find no record, and report success
 		return Erased{}, err
 	}
-	event := Event{Kind: EventErasing, Scope: m.cfg.Scoping.PrincipalScope(e.Principal), Who: e.Who, Why: e.Why}
-	m.observe(ctx, event)
+	event := core.Event{Kind: core.EventErasing, Scope: m.cfg.Scoping.PrincipalScope(e.Principal), Who: e.Who, Why: e.Why}
+	m.in.Observe(ctx, event)
 	erased, err := m.eraseAll(ctx, event.Scope, each)
-	event.Kind, event.Count, event.Open, event.Err = EventErased, erased.Records, len(erased.Open), err
-	m.observe(ctx, event)
+	event.Kind, event.Count, event.Open, event.Err = core.EventErased, erased.Records, len(erased.Open), err
+	m.in.Observe(ctx, event)
 	return erased, err
 }
 
@@ -89,20 +91,20 @@ const (
 
 // stretch is a part of an erasure.
 type stretch struct {
-	Next    ID   `json:"next"` // behind it the next stretch begins; the zero ID at the end of the records
-	Records int  `json:"records"`
-	Open    []ID `json:"open,omitempty"`
+	Next    core.ID   `json:"next"` // behind it the next stretch begins; the zero ID at the end of the records
+	Records int       `json:"records"`
+	Open    []core.ID `json:"open,omitempty"`
 }
 
 // stretchWork runs a stretch.
 type stretchWork = func(ctx context.Context) (stretch, error)
 
 // eraseAll erases in stretches. each runs them, one after the other, with their numbers.
-func (m *Module) eraseAll(ctx context.Context, scope store.Scope,
+func (m *Operations) eraseAll(ctx context.Context, scope store.Scope,
 	each func(context.Context, int, stretchWork) (stretch, error),
 ) (erased Erased, err error) {
-	walk := erasureWalk{store: m.operations, scope: scope, batch: pace{size: 100}}
-	after := ID{}
+	walk := erasureWalk{store: m.store, scope: scope, batch: pace.Pace{Size: 100}}
+	after := core.ID{}
 	for n := 1; ; n++ {
 		part, err := each(ctx, n, func(ctx context.Context) (stretch, error) { return walk.stretch(ctx, after) })
 		erased.Records += part.Records
@@ -113,7 +115,7 @@ func (m *Module) eraseAll(ctx context.Context, scope store.Scope,
 		switch {
 		case err != nil:
 			return erased, fmt.Errorf("idem: Erase: it stopped on its way, call it again: %w", err)
-		case part.Next == (ID{}):
+		case part.Next == (core.ID{}):
 			return erased, nil
 		}
 		after = part.Next
@@ -124,27 +126,27 @@ func (m *Module) eraseAll(ctx context.Context, scope store.Scope,
 type erasureWalk struct {
 	store  store.Operations
 	scope  store.Scope
-	batch  pace  // of the records that are read; most of them belong to other principals
-	failed error // what has ended a stretch that had erased something before
+	batch  pace.Pace // of the records that are read; most of them belong to other principals
+	failed error     // what has ended a stretch that had erased something before
 }
 
 // stretch erases in batches of about sweepFor. After each batch it rests as long as the batch took. If a batch fails, what
 // the batches before it have done is the stretch's result, so that it can be kept.
-func (w *erasureWalk) stretch(ctx context.Context, after ID) (part stretch, err error) {
+func (w *erasureWalk) stretch(ctx context.Context, after core.ID) (part stretch, err error) {
 	part.Next = after
 	for begun := time.Now(); ; {
 		batchBegun := time.Now()
-		page, err := w.store.Erase(ctx, w.scope, part.Next, min(w.batch.size, maxStretchOpen-len(part.Open)))
+		page, err := w.store.Erase(ctx, w.scope, part.Next, min(w.batch.Size, maxStretchOpen-len(part.Open)))
 		if err != nil {
 			return part, w.broke(err, part.Next != after)
 		}
 		part.Next, part.Records, part.Open = page.Next, part.Records+page.Records, append(part.Open, page.Open...)
-		if part.Next == (ID{}) {
+		if part.Next == (core.ID{}) {
 			return part, nil
 		}
 		took := time.Since(batchBegun)
-		w.batch.next(took, maxStretchOpen)
-		rest(ctx, took)
+		w.batch.Next(took, maxStretchOpen)
+		pace.Rest(ctx, took)
 		if time.Since(begun) > stretchFor || len(part.Open) > maxStretchOpen/2 {
 			return part, nil
 		}
@@ -168,78 +170,59 @@ type eraseRequest struct {
 
 // erasedView is the answer to an erasure. It is recorded, so it does not name the principal.
 type erasedView struct {
-	Records int  `json:"records"`
-	Open    []ID `json:"open"`
+	Records int       `json:"records"`
+	Open    []core.ID `json:"open"`
 	// AgainAt is when the Rollback attempts that were under way have ended.
 	AgainAt *time.Time `json:"again_at,omitempty"`
 	// Detail says that nothing was found, and the first digits of the scope's hash, by which lists show a caller.
 	Detail string `json:"detail,omitempty"`
 }
 
-// ServeErase erases a principal as the JSON body says: {"principal": {"issuer", "tenant", "client", "subject"},
-// "reason"}; see [Module.Erase]. tenant and client may be left out if the module's Scoping does not require them. Only
-// operators may erase, and only principals of their own issuer and tenant; supervisors any (S-5). The observer is told
-// who and why.
-//
-// The reply is {"records", "open", "again_at"}: how many records were erased, and which operations are open and were
-// left. A Rollback attempt that is running cannot be seen, so it is neither erased nor named. If the module has Rollback
-// routes, again_at is the time at which these attempts have ended: erase again then, with a new key. Only a COMMIT that
-// waits for a standby may take longer.
-//
-// The route must itself be guarded, with the recovery [Resume], so that a repeat continues an erasure that broke off: about
-// every ten seconds what was done becomes durable, and the next attempt goes on behind it. One attempt may take as long as
-// Policy.Deadline. With Rollback, one transaction would stay open during the whole erasure.
-//
-// Refusals: 400 for any other body; 401; 403; 404 for a principal of another realm; 500 if the route has another recovery,
-// the module has no observer, or the Scoping is not the store's; 503 if the erasure broke off: send it again with
-// the same key.
-func (m *Module) ServeErase(r *http.Request, p Principal) *Reply {
+// erase is [Erase].
+func (q *request) erase() (*core.Reply, *core.Problem) {
+	recovery, attempt := core.RecoveryOf(q.Context())
 	switch {
-	case !m.cfg.Scoping.admits(p):
-		return m.refuse(r, m.unauthenticated(r, p, "erasures need an authenticated caller"))
-	case !m.isOperator(p):
-		return m.refuse(r, NewProblem(CodeForbidden, "only operators may erase"))
-	case isWithoutResume(attemptFrom(r.Context())):
-		NotApplied(r.Context()) // so that the key is free when a later release has corrected the route
-		return m.refuse(r, NewProblem(CodeMisconfigured, "the route of erasures needs the recovery Resume"))
-	case !m.Observed():
-		return m.refuse(r, NewProblem(CodeMisconfigured, "to erase, the module needs an observer"))
+	case attempt && recovery != core.Resume:
+		core.NotApplied(q.Context()) // so that the key is free when a later release has corrected the route
+		return nil, core.NewProblem(core.CodeMisconfigured, "the route of erasures needs the recovery Resume")
+	case !q.Observed():
+		return nil, core.NewProblem(core.CodeMisconfigured, "to erase, the module needs an observer")
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, store.DefaultMaxBody))
-	if err != nil {
-		return m.refuse(r, m.withRetry(NewProblem(CodeBodyUnreadable, "the request body broke off; nothing was erased")))
-	}
-	order, problem := m.parseErasure(body)
+	order, problem := q.parseErasure(q.body)
 	if problem != nil {
-		return m.refuse(r, problem)
+		return nil, problem
 	}
-	if realm := m.cfg.Scoping.PrincipalRealm(order.Principal); !realm.Within(m.operated(p)) {
-		return m.refuse(r, NewProblem(CodeNotFound, "there is no such principal that this operator may erase"))
+	if realm := q.cfg.Scoping.PrincipalRealm(order.Principal); !realm.Within(q.operated(q.by)) {
+		return nil, core.NewProblem(core.CodeNotFound, "there is no such principal that this operator may erase")
 	}
-	order.Who = p.Name()
-	erased, err := m.eraseIn(r.Context(), order)
+	order.Who = q.by.Name()
+	erased, err := q.eraseIn(q.Context(), order, attempt)
 	switch {
-	case errors.Is(err, ErrScoping):
-		return m.refuse(r, NewProblem(CodeMisconfigured, "Config.Scoping is not the one that the store has; nothing was erased"))
+	case errors.Is(err, core.ErrScoping):
+		return nil, core.NewProblem(core.CodeMisconfigured, "Config.Scoping is not the one that the store has; nothing was erased")
 	case err != nil:
-		problem := m.withRetry(NewProblem(CodeStoreUnavailable,
+		return nil, q.withRetry(core.NewProblem(core.CodeStoreUnavailable,
 			"the erasure broke off, and what it has erased stays erased: send it again with the same key"))
-		return m.refuse(r, problem)
 	}
 	view := erasedView{Records: erased.Records, Open: erased.Open}
 	if view.Open == nil {
-		view.Open = []ID{}
+		view.Open = []core.ID{}
 	}
 	if erased.Records == 0 && len(erased.Open) == 0 {
-		scope := m.cfg.Scoping.PrincipalScope(order.Principal)
+		scope := q.cfg.Scoping.PrincipalScope(order.Principal)
 		view.Detail = fmt.Sprintf("nothing was found under this principal that is to be erased; look at its issuer, tenant, "+
 			"client and subject: its scope begins with %x", scope[:4])
 	}
-	if longest, found := m.longestRollback(); found {
-		again := time.Now().Add(longest + afterDeadline).UTC().Truncate(time.Second)
-		view.AgainAt = &again
+	longest := time.Duration(0) // deadline of a Rollback route
+	for _, policy := range q.in.Policies() {
+		if policy.Recovery == core.Rollback {
+			longest = max(longest, policy.Deadline)
+		}
 	}
-	return jsonReply(view)
+	if longest > 0 {
+		view.AgainAt = new(time.Now().Add(longest + afterDeadline).UTC().Truncate(time.Second))
+	}
+	return jsonReply(http.StatusOK, view)
 }
 
 // maxWhy is how long the reason of an erasure, of marks or of refused keys may be, in bytes: the log has it, and the history
@@ -251,52 +234,34 @@ const afterDeadline = 15 * time.Second
 
 // eraseIn is Erase. In an attempt each stretch is a call, so that no transaction is open while it erases, and the next
 // attempt goes on behind the last one. To erase twice does no harm, so a stretch that broke off may always be repeated.
-func (m *Module) eraseIn(ctx context.Context, e Erasure) (Erased, error) {
-	if attemptFrom(ctx) == nil {
+func (m *Operations) eraseIn(ctx context.Context, e Erasure, attempt bool) (Erased, error) {
+	if !attempt {
 		return m.Erase(ctx, e)
 	}
 	return m.erase(ctx, e, func(ctx context.Context, n int, work stretchWork) (stretch, error) {
-		return Call(ctx, "erase "+strconv.Itoa(n), func(ctx context.Context, _ DerivedKey) (stretch, error) { return work(ctx) },
-			Dedup(math.MaxInt64))
+		return core.Call(ctx, "erase "+strconv.Itoa(n),
+			func(ctx context.Context, _ core.DerivedKey) (stretch, error) { return work(ctx) }, core.Dedup(math.MaxInt64))
 	})
 }
 
-func isWithoutResume(a *Attempt) bool { return a != nil && a.route.Recovery != Resume }
-
-// longestRollback is the longest deadline of a Rollback route, if there is one.
-func (m *Module) longestRollback() (longest time.Duration, found bool) {
-	var policies []Policy
-	if m.own != nil {
-		policies = append(policies, m.own.Policy)
-	}
-	for _, d := range m.Declared() {
-		policies = append(policies, d.Policy)
-	}
-	for _, policy := range policies {
-		if policy.Recovery == Rollback {
-			longest, found = max(longest, policy.Deadline), true
-		}
-	}
-	return longest, found
-}
-
 // parseErasure is strict: an erasure is final, and a misspelt member must not erase another person.
-func (m *Module) parseErasure(body []byte) (Erasure, *Problem) {
+func (m *Operations) parseErasure(body []byte) (Erasure, *core.Problem) {
 	var req eraseRequest
 	if err := unmarshalStrict(body, &req); err != nil {
-		return Erasure{}, NewProblem(CodeBadRequest,
+		return Erasure{}, core.NewProblem(core.CodeBadRequest,
 			"want a JSON object with principal (issuer, subject and, if there are any, tenant and client) and reason")
 	}
 	e := Erasure{Why: req.Reason, Principal: req.Principal.principal()}
-	switch err := m.cfg.Scoping.lacks(e.Principal); {
+	switch err := m.in.Lacks(e.Principal); {
 	case err != nil:
-		return e, NewProblem(CodeBadRequest, "principal: "+strings.TrimPrefix(err.Error(), "idem: "))
+		return e, core.NewProblem(core.CodeBadRequest, "principal: "+strings.TrimPrefix(err.Error(), "idem: "))
 	case e.Principal.Client != "" && !m.cfg.Scoping.RequireClient:
-		return e, NewProblem(CodeBadRequest, "principal.client: clients do not count in this service; leave it out to erase all")
+		return e, core.NewProblem(core.CodeBadRequest, "principal.client: clients do not count in this service; leave "+
+			"it out to erase all")
 	case strings.TrimSpace(e.Why) == "", len(e.Why) > maxWhy:
-		return e, NewProblem(CodeBadRequest, "reason: is required, for the log; at most 4096 bytes")
-	case !isText(e.Why):
-		return e, NewProblem(CodeBadRequest, "reason: no NUL")
+		return e, core.NewProblem(core.CodeBadRequest, "reason: is required, for the log; at most 4096 bytes")
+	case !text.Storable(e.Why):
+		return e, core.NewProblem(core.CodeBadRequest, "reason: no NUL")
 	}
 	return e, nil
 }

@@ -1,15 +1,17 @@
-package core
+package operations
 
 import (
 	"context"
 	"fmt"
 
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/internal/text"
 	"github.com/auth19/idem/core/store"
 )
 
 // Referred is what was found by references.
 type Referred struct {
-	Records []Record
+	Records []core.Record
 	// Next is where the next page begins; zero: there is none. A page may have fewer records than were asked for, or none,
 	// and a next page: the search stops after some thousands of references. Ask for it with Refs, whose order may differ.
 	Next store.Cursor
@@ -23,32 +25,32 @@ type Referred struct {
 // The error is a *[Problem] (CodeBadRequest) if no reference can be such; any other means that the store did not answer.
 func (o *Operator) Referred(ctx context.Context, q store.Query) (r Referred, err error) {
 	for _, ref := range q.Refs {
-		named := ref.Name == "" || isReferenceText(ref.Name, store.MaxReferenceName)
-		if !named || !isReferenceText(ref.Value, store.MaxReferenceValue) {
-			return r, NewProblem(CodeBadRequest, fmt.Sprintf("a reference has a value of 1 to %d bytes, and a name of at most "+
-				"%d, both plain text", store.MaxReferenceValue, store.MaxReferenceName))
+		named := ref.Name == "" || text.Typed(ref.Name, store.MaxReferenceName)
+		if !named || !text.Typed(ref.Value, store.MaxReferenceValue) {
+			return r, core.NewProblem(core.CodeBadRequest, fmt.Sprintf("a reference has a value of 1 to %d bytes, and a name of "+
+				"at most %d, both plain text", store.MaxReferenceValue, store.MaxReferenceName))
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*o.module.cfg.ClaimTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*o.ops.cfg.ClaimTimeout)
 	defer cancel()
 	q.Within, q.Newest, r.Refs = o.within(), true, q.Refs
 	if q.Unknown || q.HalfDone { // there are few of these, however many have the references
 		wanted := q.Limit
 		q.Limit++
-		if r.Records, err = o.module.operations.List(ctx, q); len(r.Records) > wanted {
+		if r.Records, err = o.ops.store.List(ctx, q); len(r.Records) > wanted {
 			r.Records = r.Records[:wanted]
 			r.Next = r.Records[wanted-1].Cursor()
 		}
 		return r, err
 	}
-	page, err := o.module.operations.Referred(ctx, q)
+	page, err := o.ops.store.Referred(ctx, q)
 	more := page.Next != (store.Cursor{})
 	if err == nil && more && len(page.IDs) < q.Limit && len(q.Refs) == 2 && q.After == (store.Cursor{}) {
 		// The first one is on many operations that do not have the second. The second may be rarer.
 		other := q
 		other.Refs = []store.Ref{q.Refs[1], q.Refs[0]}
 		var turned store.ReferredPage
-		if turned, err = o.module.operations.Referred(ctx, other); turned.Next == (store.Cursor{}) || len(turned.IDs) == q.Limit {
+		if turned, err = o.ops.store.Referred(ctx, other); turned.Next == (store.Cursor{}) || len(turned.IDs) == q.Limit {
 			page, r.Refs = turned, other.Refs
 		}
 	}
@@ -61,4 +63,4 @@ func (o *Operator) Referred(ctx context.Context, q store.Query) (r Referred, err
 }
 
 // ReferenceNames are the names of references that this process has seen, sorted.
-func (o *Operator) ReferenceNames() []string { return o.module.refNames.all() }
+func (o *Operator) ReferenceNames() []string { return o.ops.in.References.All() }

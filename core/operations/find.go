@@ -1,19 +1,23 @@
-package core
+package operations
 
 import (
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/auth19/idem/core"
+	"github.com/auth19/idem/core/internal/names"
+	"github.com/auth19/idem/core/internal/text"
 	"github.com/auth19/idem/core/store"
 )
 
 // Finding is what was found by a text.
 type Finding struct {
-	IDs []ID
+	IDs []core.ID
 	// As is what the text was taken for, in words: what it is, if something was found; otherwise everything that was tried.
 	As []string
 	// Compared: the text may be a provider's key, and was compared with the keys of open operations. Calls are the names of
@@ -30,6 +34,9 @@ type Finding struct {
 // found at a time.
 const maxCompared, maxFound = 20_000, 50
 
+// isUUID is the form of a provider's key that is a UUID.
+var isUUID = regexp.MustCompile("^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+
 // minShort is how many digits the beginning of an id needs.
 const minShort = 8
 
@@ -40,29 +47,30 @@ const minShort = 8
 //
 // The error is a *[Problem] (CodeBadRequest) if no call can have that name: it is above 255 bytes, or no text. If ctx is
 // cancelled, the search ends.
-func (o *Operator) Find(ctx context.Context, text, call string) (f Finding, err error) {
-	if len(call) > maxStepName || !isText(call) {
-		return f, NewProblem(CodeBadRequest, fmt.Sprintf("the name of a call is text of at most %d bytes", maxStepName))
+func (o *Operator) Find(ctx context.Context, what, call string) (f Finding, err error) {
+	if len(call) > names.MaxLength || !text.Storable(call) {
+		return f, core.NewProblem(core.CodeBadRequest,
+			fmt.Sprintf("the name of a call is text of at most %d bytes", names.MaxLength))
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*o.module.cfg.ClaimTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*o.ops.cfg.ClaimTimeout)
 	defer cancel()
-	text, f.Whole = strings.TrimSpace(text), true
-	key := strings.ToLower(text)
-	id, idErr := ParseID(text)
+	what, f.Whole = strings.TrimSpace(what), true
+	key := strings.ToLower(what)
+	id, idErr := core.ParseID(what)
 	near, isShort := parseShort(key)
 	ways := []struct {
 		as    string
 		suits bool
-		look  func() ([]ID, error)
+		look  func() ([]core.ID, error)
 	}{
-		{"the id of an operation", idErr == nil, func() ([]ID, error) { return o.findID(ctx, id) }},
+		{"the id of an operation", idErr == nil, func() ([]core.ID, error) { return o.findID(ctx, id) }},
 		{"the beginning of an id", isShort,
-			func() ([]ID, error) { return o.module.operations.Near(ctx, o.within(), near, maxFound) }},
-		{"a provider's key of an open operation", idErr == nil || isUUID(key),
-			func() ([]ID, error) { return o.findCall(ctx, key, call, &f) }},
-		{"a reference", isReferenceText(text, store.MaxReferenceValue), func() ([]ID, error) {
-			page, err := o.module.operations.Referred(ctx, store.Query{Within: o.within(), Limit: maxFound,
-				Refs: []store.Ref{{Value: text}}})
+			func() ([]core.ID, error) { return o.ops.store.Near(ctx, o.within(), near, maxFound) }},
+		{"a provider's key of an open operation", idErr == nil || isUUID.MatchString(key),
+			func() ([]core.ID, error) { return o.findCall(ctx, key, call, &f) }},
+		{"a reference", text.Typed(what, store.MaxReferenceValue), func() ([]core.ID, error) {
+			page, err := o.ops.store.Referred(ctx, store.Query{Within: o.within(), Limit: maxFound,
+				Refs: []store.Ref{{Value: what}}})
 			f.Referred = true
 			return page.IDs, err
 		}},
@@ -84,39 +92,38 @@ func (o *Operator) Find(ctx context.Context, text, call string) (f Finding, err 
 }
 
 // within is the beginning of the realms that the operator may look at.
-func (o *Operator) within() []byte { return o.module.operated(o.principal) }
+func (o *Operator) within() []byte { return o.ops.operated(o.principal) }
 
 // viewer is the operator as one who asks for an operation.
-func (o *Operator) viewer() store.Viewer { return o.module.viewer(o.principal) }
+func (o *Operator) viewer() store.Viewer { return o.ops.viewer(o.principal) }
 
-func (o *Operator) findID(ctx context.Context, id ID) ([]ID, error) {
-	rec, err := o.module.findLive(ctx, id, o.viewer())
+func (o *Operator) findID(ctx context.Context, id core.ID) ([]core.ID, error) {
+	rec, err := o.ops.findLive(ctx, id, o.viewer())
 	switch {
-	case errors.Is(err, ErrNotFound), err == nil && !o.module.operates(o.principal, rec):
+	case errors.Is(err, core.ErrNotFound), err == nil && !o.ops.operates(o.principal, rec):
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
-	return []ID{id}, nil
+	return []core.ID{id}, nil
 }
 
 // findCall computes the keys of the calls of open operations, and compares.
-func (o *Operator) findCall(ctx context.Context, key, call string, f *Finding) (ids []ID, err error) {
-	names := []string{call}
+func (o *Operator) findCall(ctx context.Context, key, call string, f *Finding) (ids []core.ID, err error) {
+	f.Compared, f.Calls = true, []string{call}
 	if call == "" {
-		names = o.module.calls.all()
+		f.Calls = o.ops.in.Calls.All()
 	}
-	f.Compared, f.Calls = true, names
-	steps, err := o.module.operations.OpenSteps(ctx, o.within(), maxCompared)
+	steps, err := o.ops.store.OpenSteps(ctx, o.within(), maxCompared)
 	if err != nil {
 		return nil, err
 	}
-	write := DerivedKey.String
-	if isUUID(key) {
-		write = DerivedKey.UUID
+	write := core.DerivedKey.String
+	if isUUID.MatchString(key) {
+		write = core.DerivedKey.UUID
 	}
-	is := func(k DerivedKey) bool { return write(k) == key }
-	compared := map[ID]bool{}
+	is := func(k core.DerivedKey) bool { return write(k) == key }
+	compared := map[core.ID]bool{}
 	for _, s := range steps {
 		if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) { // what was compared until then is of use
 			f.Whole = false
@@ -125,7 +132,7 @@ func (o *Operator) findCall(ctx context.Context, key, call string, f *Finding) (
 			return nil, err
 		}
 		compared[s.ID] = true
-		made := slices.ContainsFunc(names, func(name string) bool {
+		made := slices.ContainsFunc(f.Calls, func(name string) bool {
 			return is(s.ID.DeriveCall(name)) || is(s.ID.DeriveStep(name)) ||
 				s.Step != "" && is(s.ID.DeriveStep(s.Step).DeriveCall(name))
 		})
@@ -138,15 +145,15 @@ func (o *Operator) findCall(ctx context.Context, key, call string, f *Finding) (
 }
 
 // Records returns those of the operations that the operator may look at, in the order of the ids.
-func (o *Operator) Records(ctx context.Context, ids []ID) (records []Record, err error) {
+func (o *Operator) Records(ctx context.Context, ids []core.ID) (records []core.Record, err error) {
 	for _, id := range ids {
-		ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
-		rec, err := o.module.findLive(ctx, id, o.viewer())
+		ctx, cancel := o.ops.brief(ctx)
+		rec, err := o.ops.findLive(ctx, id, o.viewer())
 		cancel()
 		switch {
-		case err == nil && o.module.operates(o.principal, rec):
+		case err == nil && o.ops.operates(o.principal, rec):
 			records = append(records, rec)
-		case err != nil && !errors.Is(err, ErrNotFound):
+		case err != nil && !errors.Is(err, core.ErrNotFound):
 			return nil, err
 		}
 	}
@@ -155,20 +162,20 @@ func (o *Operator) Records(ctx context.Context, ids []ID) (records []Record, err
 
 // Failed tells the observer that a page could not be shown.
 func (o *Operator) Failed(ctx context.Context, err error) {
-	o.module.observe(ctx, Event{Kind: EventFailed, Who: o.Name(), Err: err})
+	o.ops.in.Observe(ctx, core.Event{Kind: core.EventFailed, Who: o.Name(), Err: err})
 }
 
 // References returns the references of operations that one of the other methods has returned.
-func (o *Operator) References(ctx context.Context, ids ...ID) (map[ID][]store.Ref, error) {
+func (o *Operator) References(ctx context.Context, ids ...core.ID) (map[core.ID][]store.Ref, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
+	ctx, cancel := o.ops.brief(ctx)
 	defer cancel()
-	refs, err := o.module.operations.References(ctx, ids)
+	refs, err := o.ops.store.References(ctx, ids)
 	for _, of := range refs {
 		for _, ref := range of {
-			o.module.refNames.note(ref.Name)
+			o.ops.in.References.Note(ref.Name)
 		}
 	}
 	return refs, err
@@ -176,11 +183,11 @@ func (o *Operator) References(ctx context.Context, ids ...ID) (map[ID][]store.Re
 
 // Caller returns the scope of a principal, by which the list can be filtered: see [store.Query]. The error is a
 // *[Problem] (CodeBadRequest) if no operation can have such a caller.
-func (o *Operator) Caller(p Principal) (store.Scope, error) {
-	if err := o.module.cfg.Scoping.lacks(p); err != nil {
-		return store.Scope{}, NewProblem(CodeBadRequest, strings.TrimPrefix(err.Error(), "idem: "))
+func (o *Operator) Caller(p core.Principal) (store.Scope, error) {
+	if err := o.ops.in.Lacks(p); err != nil {
+		return store.Scope{}, core.NewProblem(core.CodeBadRequest, strings.TrimPrefix(err.Error(), "idem: "))
 	}
-	return o.module.cfg.Scoping.PrincipalScope(p), nil
+	return o.ops.cfg.Scoping.PrincipalScope(p), nil
 }
 
 // parseShort reads the beginning of an id, with or without an end: "0123456789", "01234567…89abcdef".
@@ -194,9 +201,9 @@ func parseShort(text string) (n store.Near, ok bool) {
 	if n.End, err = hex.DecodeString(end); err != nil {
 		return n, false
 	}
-	if n.First, err = ParseID(begin + strings.Repeat("0", digits-len(begin))); err != nil {
+	if n.First, err = core.ParseID(begin + strings.Repeat("0", digits-len(begin))); err != nil {
 		return n, false
 	}
-	n.Last, err = ParseID(begin + strings.Repeat("f", digits-len(begin)))
+	n.Last, err = core.ParseID(begin + strings.Repeat("f", digits-len(begin)))
 	return n, err == nil
 }

@@ -1,15 +1,12 @@
-package core
+package operations
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
-	"slices"
-	"strconv"
+	"net/url"
 	"strings"
 
+	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
 )
 
@@ -17,120 +14,70 @@ import (
 // supervisor (S-5). For other operations its methods return ErrNotFound. Package inspect shows them as pages. A method
 // waits for the store at most for Config.ClaimTimeout; FindKey may wait twice as long.
 type Operator struct {
-	module    *Module
-	principal Principal
-}
-
-// Operator returns the access that p has as an operator. denied is why the app has found no principal, or nil; the observer
-// is told of it, with the pattern of r and the operation of its parameter "id" (O-7). The problem is 401 if p is not a
-// principal that Config.Scoping accepts, and 403 if p has none of Config.OperatorRoles and Config.SupervisorRoles.
-func (m *Module) Operator(r *http.Request, p Principal, denied error) (*Operator, *Problem) {
-	switch {
-	case denied != nil || !m.cfg.Scoping.admits(p):
-		_, pattern, _ := strings.Cut(r.Pattern, " ")
-		id, _ := ParseID(r.PathValue("id"))
-		m.observe(r.Context(), Event{Kind: EventRefused, Operation: id, Method: r.Method, Route: pattern,
-			Code: CodeUnauthenticated, Err: cmp.Or(causeOf(denied), m.cfg.Scoping.lacks(p))})
-		return nil, NewProblem(CodeUnauthenticated, "operations need an authenticated caller")
-	case !m.isOperator(p):
-		return nil, NewProblem(CodeForbidden, "only operators may look at operations: "+m.operatorRoles())
-	}
-	return &Operator{m, p}, nil
-}
-
-// causeOf is why a login was not accepted, without the error's text, which may quote the token: authctx says its own reason.
-func causeOf(denied error) error {
-	if denied == nil {
-		return nil
-	}
-	if own, ok := errors.AsType[interface {
-		error
-		Reason() string
-	}](denied); ok {
-		return errors.New("idem: " + own.Reason())
-	}
-	if errors.Is(denied, http.ErrNoCookie) {
-		return errors.New("idem: the request has no cookie with a login")
-	}
-	return fmt.Errorf("idem: the app found no principal: %T", denied)
-}
-
-// operatorRoles says which roles an operator needs one of.
-func (m *Module) operatorRoles() string {
-	var roles []string
-	for _, r := range slices.Concat(m.cfg.OperatorRoles, m.cfg.SupervisorRoles) {
-		text := strconv.Quote(r.Role)
-		if r.Issuer != "" {
-			text += " from " + r.Issuer
-		}
-		roles = append(roles, text)
-	}
-	if len(roles) == 0 {
-		return "this service has none, see Config.OperatorRoles"
-	}
-	return "the login needs the role " + strings.Join(roles, ", or ")
+	ops       *Operations
+	principal core.Principal
 }
 
 // Observed reports whether the module has a Config.Observer. Without an observer it is not known who has read an answer.
-func (m *Module) Observed() bool { return m.cfg.Observer != nil }
+func (m *Operations) Observed() bool { return m.cfg.Observer != nil }
 
 // KeyHeader returns the name of the header that has the key (K-7).
-func (m *Module) KeyHeader() string { return m.cfg.Header }
+func (m *Operations) KeyHeader() string { return m.cfg.Header }
 
 // Supervises reports whether the operator may look at the operations of every issuer and tenant of the service.
-func (o *Operator) Supervises() bool { return o.module.isSupervisor(o.principal) }
+func (o *Operator) Supervises() bool { return o.ops.isSupervisor(o.principal) }
 
 // Name is the operator's name in the history of settlements: issuer, tenant and subject, each quoted.
 func (o *Operator) Name() string { return o.principal.Name() }
 
 // List returns the operations that q selects, of those that the operator may look at: see [store.Operations]. It ignores
 // q.Within. Any error means that the store did not answer.
-func (o *Operator) List(ctx context.Context, q store.Query) ([]Record, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
+func (o *Operator) List(ctx context.Context, q store.Query) ([]core.Record, error) {
+	ctx, cancel := o.ops.brief(ctx)
 	defer cancel()
 	q.Within = o.within()
-	return o.module.operations.List(ctx, q)
+	return o.ops.store.List(ctx, q)
 }
 
 // LastSettled returns the last settlements of operations that the operator may look at, the newest first: its own, or all.
 func (o *Operator) LastSettled(ctx context.Context, own bool, limit int) ([]store.SettledOperation, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
+	ctx, cancel := o.ops.brief(ctx)
 	defer cancel()
 	by := ""
 	if own {
 		by = o.Name()
 	}
-	return o.module.operations.LastSettled(ctx, o.within(), by, limit)
+	return o.ops.store.LastSettled(ctx, o.within(), by, limit)
 }
 
 // LastAnswered returns the record with the last success of a route: see [store.Operations]. It may be of any caller: show no
 // more than the form of its answer, and of another caller's not the names of its members, which may be data.
-func (o *Operator) LastAnswered(ctx context.Context, method, route string) (Record, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
+func (o *Operator) LastAnswered(ctx context.Context, method, route string) (core.Record, error) {
+	ctx, cancel := o.ops.brief(ctx)
 	defer cancel()
-	return o.module.operations.LastAnswered(ctx, o.within(), method, route)
+	return o.ops.store.LastAnswered(ctx, o.within(), method, route)
 }
 
 // Count counts the operations that q selects, of those that the operator may look at: see [store.Operations]. It ignores
 // q.Within. Any error means that the store did not answer.
 func (o *Operator) Count(ctx context.Context, q store.Query) ([]store.Count, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
+	ctx, cancel := o.ops.brief(ctx)
 	defer cancel()
 	q.Within = o.within()
-	return o.module.operations.Count(ctx, q)
+	return o.ops.store.Count(ctx, q)
 }
 
 // Flow says what happened to the operations that the operator may look at, hour by hour, first the hour that ends now: see
 // [store.Operations]. Any error means that the store did not answer.
 func (o *Operator) Flow(ctx context.Context, hours int) ([]store.Hour, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
+	ctx, cancel := o.ops.brief(ctx)
 	defer cancel()
-	return o.module.operations.Flow(ctx, o.within(), hours)
+	return o.ops.store.Flow(ctx, o.within(), hours)
 }
 
 // Life is what is known of an operation. Only [Operator.Reveal] fills in its answer and the results of its steps.
 type Life struct {
-	Record  Record                   // from [Operator.Life], its Answer has only Status and Partial
+	Record  core.Record              // from [Operator.Life], its Answer has only Status and Partial
 	Steps   []store.StepRecord       // in the order in which they were started; only Resume operations have steps
 	History []store.SettlementRecord // oldest first, including those of earlier lives of the key
 	Notes   []store.Note             // likewise, with what was proposed and withdrawn
@@ -142,7 +89,7 @@ type Life struct {
 }
 
 // Life returns what is known of an operation, without its answer and the results of its steps: see [Operator.Reveal].
-func (o *Operator) Life(ctx context.Context, id ID) (Life, error) {
+func (o *Operator) Life(ctx context.Context, id core.ID) (Life, error) {
 	life, err := o.life(ctx, id)
 	life.Record.Answer.Header, life.Record.Answer.Body = nil, nil
 	for i := range life.Steps {
@@ -154,36 +101,36 @@ func (o *Operator) Life(ctx context.Context, id ID) (Life, error) {
 // Reveal is Life with the answer and the results of the steps. These may contain data that only the caller should know.
 // Before Reveal returns, the observer gets EventAnswerRead. If the operation has expired, both are gone, even before a
 // sweep.
-func (o *Operator) Reveal(ctx context.Context, id ID) (Life, error) {
+func (o *Operator) Reveal(ctx context.Context, id core.ID) (Life, error) {
 	life, err := o.life(ctx, id)
 	if err == nil {
-		o.module.answerRead(ctx, o.principal, life.Record)
+		o.ops.answerRead(ctx, o.principal, life.Record)
 	}
 	return life, err
 }
 
 // answerRead tells the observer that an operator has read an answer that is not its own.
-func (m *Module) answerRead(ctx context.Context, p Principal, rec Record) {
-	m.observe(ctx, Event{Kind: EventAnswerRead, Operation: rec.ID, Method: rec.Method, Route: rec.Route,
+func (m *Operations) answerRead(ctx context.Context, p core.Principal, rec core.Record) {
+	m.in.Observe(ctx, core.Event{Kind: core.EventAnswerRead, Operation: rec.ID, Method: rec.Method, Route: rec.Route,
 		Recovery: rec.Recovery, Fence: rec.Fence, Who: p.Name()})
 }
 
-func (o *Operator) life(ctx context.Context, id ID) (life Life, err error) {
-	short, cancel := context.WithTimeout(ctx, o.module.cfg.ClaimTimeout)
+func (o *Operator) life(ctx context.Context, id core.ID) (life Life, err error) {
+	short, cancel := o.ops.brief(ctx)
 	defer cancel()
-	life.Record, err = o.module.findLive(short, id, o.viewer())
-	if err == nil && !o.module.operates(o.principal, life.Record) {
-		err = ErrNotFound
+	life.Record, err = o.ops.findLive(short, id, o.viewer())
+	if err == nil && !o.ops.operates(o.principal, life.Record) {
+		err = core.ErrNotFound
 	}
 	if err != nil {
 		return Life{}, err
 	}
 	life.Size, life.Media = len(life.Record.Answer.Body), life.Record.Answer.Header.Get("Content-Type")
-	if life.History, err = o.module.operations.History(short, id); err == nil {
-		life.Steps, err = o.module.stepsOf(ctx, life.Record)
+	if life.History, err = o.ops.store.History(short, id); err == nil {
+		life.Steps, err = o.ops.in.StepsOf(ctx, life.Record)
 	}
 	if err == nil {
-		var notes map[ID][]store.Note
+		var notes map[core.ID][]store.Note
 		notes, err = o.Notes(ctx, id)
 		life.Notes = notes[id]
 	}
@@ -206,27 +153,26 @@ func (o *Operator) life(ctx context.Context, id ID) (life Life, err error) {
 // Rollback attempt is running whose record cannot be seen yet. The key is not stored, and no error repeats it.
 //
 // Errors: ErrNotFound, also for a principal of another realm (S-5); a *[Problem] if the key is invalid (CodeKeyInvalid), or
-// the principal lacks what Config.Scoping requires (CodeBadRequest); [ErrScoping], see [Module.CheckScoping].
-func (o *Operator) FindKey(ctx context.Context, owner Principal, key string) (id ID, running bool, err error) {
-	m := o.module
-	header := http.Header{m.cfg.Header: {key}}
-	parsed, problem := parseKey(header, m.cfg.Header, AnyKey)
+// the principal lacks what Config.Scoping requires (CodeBadRequest); [core.ErrScoping], see [core.Module.CheckScoping].
+func (o *Operator) FindKey(ctx context.Context, owner core.Principal, key string) (id core.ID, running bool, err error) {
+	m := o.ops
+	parsed, problem := m.in.KeyOf(&http.Request{URL: &url.URL{}, Header: http.Header{m.cfg.Header: {key}}})
 	if problem != nil {
-		return ID{}, false, problem
+		return core.ID{}, false, problem
 	}
 	// With another scope the id would be another one, and ErrNotFound would be false.
-	if err := m.cfg.Scoping.lacks(owner); err != nil {
-		return ID{}, false, NewProblem(CodeBadRequest, strings.TrimPrefix(err.Error(), "idem: "))
+	if err := m.in.Lacks(owner); err != nil {
+		return core.ID{}, false, core.NewProblem(core.CodeBadRequest, strings.TrimPrefix(err.Error(), "idem: "))
 	}
-	if err := m.CheckScoping(ctx); err != nil {
-		return ID{}, false, err
+	if err := m.module.CheckScoping(ctx); err != nil {
+		return core.ID{}, false, err
 	}
 	if realm := m.cfg.Scoping.PrincipalRealm(owner); !realm.Within(m.operated(o.principal)) {
-		return ID{}, false, ErrNotFound
+		return core.ID{}, false, core.ErrNotFound
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClaimTimeout)
+	ctx, cancel := m.brief(ctx)
 	defer cancel()
 	id = m.cfg.Scoping.RecordID(owner, parsed)
-	_, running, err = m.findOwn(ctx, id, o.viewer())
+	_, running, err = m.findOr(ctx, id, o.viewer(), m.findLive)
 	return id, running, err
 }

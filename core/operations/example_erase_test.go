@@ -1,4 +1,4 @@
-package core_test
+package operations_test
 
 import (
 	"context"
@@ -8,11 +8,12 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 )
 
 // An operator erases what is kept of a customer who has left. A repeat is refused: it does not run again, and gets nothing of
 // the answer. What is not completed is named, so that somebody can settle it and erase again.
-func ExampleModule_Erase() {
+func ExampleOperations_Erase() {
 	idem, err := core.New(core.Config{
 		Store:  memstore.New(),
 		Routes: core.Routes{"POST /v1/payouts": {Recovery: core.Park}},
@@ -33,7 +34,7 @@ func ExampleModule_Erase() {
 	fmt.Println(post(app, "/v1/payouts", "payout-2", `{"amount":"60.00"}`).Code)
 
 	seller := core.Principal{Issuer: "https://issuer.example", Subject: "seller-1"}
-	erased, err := idem.Erase(context.Background(), core.Erasure{Principal: seller, Who: "olga@shop.example", Why: "GDPR request 7"})
+	erased, err := operations.New(idem).Erase(context.Background(), operations.Erasure{Principal: seller, Who: "olga@shop.example", Why: "GDPR request 7"})
 	must(err)
 	fmt.Println(erased.Records, len(erased.Open))
 

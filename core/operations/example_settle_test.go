@@ -1,4 +1,4 @@
-package core_test
+package operations_test
 
 import (
 	"context"
@@ -9,12 +9,13 @@ import (
 
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/memstore"
+	"github.com/auth19/idem/core/operations"
 	"github.com/auth19/idem/core/store"
 )
 
 // A payout fails after the provider may have made it. Nobody runs it again: somebody finds out and settles it, and from
 // then on repeats get that answer. Over HTTP, ServeSettle does the same.
-func ExampleModule_Settle() {
+func ExampleOperations_Settle() {
 	now := time.Now()
 	idem, err := core.New(core.Config{
 		Store:  memstore.New(memstore.WithClock(func() time.Time { return now })),
@@ -37,15 +38,15 @@ func ExampleModule_Settle() {
 		Applied: true, Answer: &core.Answer{Status: http.StatusCreated, Body: []byte("po_7")},
 		Who: "operator-1", Why: "the provider's list shows po_7",
 	}
-	_, err = idem.Settle(context.Background(), problem.Operation, applied)
+	_, err = operations.New(idem).Settle(context.Background(), problem.Operation, applied)
 	fmt.Println(err) // the handler may still be at work
 
 	now = now.Add(store.DefaultDeadline)
-	_, err = idem.Settle(context.Background(), problem.Operation, applied)
+	_, err = operations.New(idem).Settle(context.Background(), problem.Operation, applied)
 	fmt.Println(err)
 	fmt.Println(post(app, "/v1/payouts", "payout-7", `{"amount":"40.00"}`).Body)
 
-	_, err = idem.Settle(context.Background(), problem.Operation, applied)
+	_, err = operations.New(idem).Settle(context.Background(), problem.Operation, applied)
 	fmt.Println(err) // a settlement is final
 
 	// Output:
