@@ -73,6 +73,9 @@ type FinalCalls struct {
 // Otherwise, if it comes from the server (see isRefusal), nothing was committed, and the transaction may be open.
 func (t *Tx) sendLast(ctx context.Context, last FinalCalls) (atCommit bool, err error) {
 	own, within := t.Conn.SQL, len(last.Within)
+	if len(last.Alone) > 0 && t.DB.Dialect.WriteIn != nil { // nothing commits by itself there
+		last.Alone = t.DB.durably(last.Alone)
+	}
 	succeeded, err := Send(ctx, own, append(last.Within[:within:within], last.Alone...)...)
 	t.checked = succeeded > 0 // the first call was the proof
 	if len(last.Alone) == 0 {
@@ -88,10 +91,14 @@ func (t *Tx) sendLast(ctx context.Context, last FinalCalls) (atCommit bool, err 
 		_, err = Send(ctx, own, last.Alone...)
 	}
 	if t.DB.isWeak(err) {
-		within := append(calls(t.DB.Dialect.BeginDurably), last.Alone...)
-		_, err = Send(ctx, own, append(within, Call{Text: "COMMIT"})...)
+		_, err = Send(ctx, own, t.DB.durably(last.Alone)...)
 	}
 	return true, t.ofRecord(err)
+}
+
+// durably puts calls into a transaction of their own.
+func (d *Database) durably(alone []Call) []Call {
+	return append(append(calls(d.Dialect.BeginDurably), alone...), Call{Text: "COMMIT"})
 }
 
 // unprepared reports that a driver could not prepare the record of an undone attempt, because a function or a trigger has
