@@ -122,7 +122,7 @@ func (c *Cluster) fill() error {
 	if err := first.launch("--wsrep-new-cluster"); err != nil {
 		return err
 	}
-	if err := first.joined(); err != nil {
+	if err := first.joined(1); err != nil {
 		return err
 	}
 	first.signal(syscall.SIGTERM)
@@ -168,16 +168,42 @@ func (c *Cluster) Recover(t testing.TB) {
 		t.Fatal(err)
 	}
 	furthest.start(t, "--wsrep-new-cluster")
-	furthest.Joined(t)
+	if err := furthest.joined(1); err != nil {
+		t.Fatal(err)
+	}
 	for _, n := range c.Nodes {
 		if n != furthest {
 			n.start(t)
 		}
 	}
-	for _, n := range c.Nodes {
-		n.Joined(t)
+	c.Whole(t)
+}
+
+// Whole waits until each node sees all others, has what they have, and serves. A node that has ended meanwhile is started
+// again, as a supervisor would: one whose donor is lost ends itself.
+func (c *Cluster) Whole(t testing.TB) {
+	t.Helper()
+	for ended := 0; ; ended++ {
+		var err error
+		for _, n := range c.Nodes {
+			if err = n.joined(Nodes); err == nil {
+				continue
+			}
+			if !errors.Is(err, errEnded) || ended == Nodes {
+				t.Fatal(err)
+			}
+			t.Logf("%s has ended, and is started again", n.name)
+			n.Kill()
+			n.start(t)
+			break
+		}
+		if err == nil {
+			return
+		}
 	}
 }
+
+var errEnded = errors.New("mariatest: a node has ended")
 
 // KillAll ends all nodes at once, as a power cut does.
 func (c *Cluster) KillAll() {
@@ -223,11 +249,11 @@ func (n *Node) Isolate(t testing.TB, cut bool) {
 	}
 }
 
-// Restart starts a node that was killed, and waits until it has joined.
+// Restart starts a node that was killed, and waits until the cluster is whole.
 func (n *Node) Restart(t testing.TB) {
 	t.Helper()
 	n.start(t)
-	n.Joined(t)
+	n.cluster.Whole(t)
 }
 
 // Exec runs a statement on the node.
@@ -275,25 +301,19 @@ func (n *Node) settings(log string, more ...string) []string {
 	}, more...)
 }
 
-// Joined waits until the node has what the others have, and serves.
-func (n *Node) Joined(t testing.TB) {
-	t.Helper()
-	if err := n.joined(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (n *Node) joined() error {
+// joined waits until the node has what the others have, sees so many nodes, and serves.
+func (n *Node) joined(nodes int) error {
+	wanted := fmt.Sprintf("%d,Primary,Synced,ON", nodes)
 	const asked = "SELECT GROUP_CONCAT(variable_value ORDER BY variable_name) FROM information_schema.global_status " +
-		"WHERE variable_name IN ('wsrep_cluster_status', 'wsrep_local_state_comment', 'wsrep_ready')"
+		"WHERE variable_name IN ('wsrep_cluster_size', 'wsrep_cluster_status', 'wsrep_local_state_comment', 'wsrep_ready')"
 	for deadline := time.Now().Add(joinsWithin); ; time.Sleep(100 * time.Millisecond) {
 		found, err := n.query(asked)
-		if err == nil && strings.TrimSpace(found) == "Primary,Synced,ON" {
+		if err == nil && strings.TrimSpace(found) == wanted {
 			return nil
 		}
 		select {
 		case <-n.ended:
-			return fmt.Errorf("mariatest: %s has ended: %s", n.name, n.log(16<<10))
+			return fmt.Errorf("%w: %s: %s", errEnded, n.name, n.log(16<<10))
 		default:
 		}
 		if time.Now().After(deadline) {

@@ -173,13 +173,13 @@ func (tr *trial) faults() []func(t *testing.T) {
 			nodes[1].Stop()
 			lasting(long)
 			nodes[1].Continue()
-			nodes[1].Joined(t)
+			tr.cluster.Whole(t)
 		},
 		func(t *testing.T) {
 			nodes[2].Isolate(t, true)
 			lasting(long)
 			nodes[2].Isolate(t, false)
-			nodes[2].Joined(t)
+			tr.cluster.Whole(t)
 		},
 		func(t *testing.T) {
 			tr.cluster.KillAll()
@@ -206,8 +206,8 @@ func (tr *trial) long(t *testing.T) {
 
 // findings compares what clients were told with what is in the tables of each node.
 func (tr *trial) findings(t *testing.T) (wrong []string) {
+	tr.cluster.Whole(t)
 	for _, node := range tr.cluster.Nodes {
-		node.Joined(t)
 		var entries []struct{ Command, Part, Run string }
 		require.NoError(t, open(t, node, settings).Table("entry").Find(&entries).Error)
 		runs := map[string][]string{}
