@@ -22,6 +22,7 @@ func TestMain(m *testing.M) {
 func TestApp(t *testing.T) {
 	program := apptest.Build(t, ".")
 	t.Run("contract", func(t *testing.T) { contract.OnPostgreSQL(t, program) })
+	t.Run("contract on MariaDB", func(t *testing.T) { contract.OnMariaDB(t, program) })
 	t.Run("demo", func(t *testing.T) { smoketest.Demo(t, program) })
 	t.Run("sign-in", func(t *testing.T) { smoketest.SignIn(t, program) })
 	t.Run("commands", func(t *testing.T) { smoketest.Commands(t, program) })

@@ -51,6 +51,12 @@ func Address(t testing.TB) string {
 	return databaseOf(t, of, err)
 }
 
+// URL is Address as the example apps take it: mysql://user:password@host:port/database.
+func URL(t testing.TB) string {
+	t.Helper()
+	return "mysql://" + strings.Replace(strings.Replace(Address(t), "@tcp(", "@", 1), ")/", "/", 1)
+}
+
 // AddressWith is Address on a server of its own, which is started with these options.
 func AddressWith(t testing.TB, options ...string) string {
 	t.Helper()

@@ -21,6 +21,7 @@ import (
 	"github.com/auth19/idem/core/intents"
 	"github.com/auth19/idem/examples/internal/shop"
 	"github.com/auth19/idem/internal/apptest"
+	"github.com/auth19/idem/internal/mariatest"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -34,6 +35,12 @@ func OnSQLite(t *testing.T, program string) {
 func OnPostgreSQL(t *testing.T, program string) {
 	t.Parallel()
 	run(t, program, pgtest.URL(t))
+}
+
+// OnMariaDB runs the suite on a program with a fresh MariaDB database.
+func OnMariaDB(t *testing.T, program string) {
+	t.Parallel()
+	run(t, program, mariatest.URL(t))
 }
 
 // Payments runs the suite on one route only, on SQLite: for a program whose handlers are those of another.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
+	"github.com/auth19/idem/internal/mariatest"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -26,7 +27,12 @@ func TestParse(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, address.String(), "hunter2")
 
-	for _, text := range []string{"sqlite:", "mysql://user:hunter2@host/db", "idem.db"} {
+	address, err = Parse("mysql://user:hunter%402@host/db")
+	require.NoError(t, err)
+	require.Contains(t, address.mysql, "user:hunter@2@tcp(host:3306)/db?")
+	require.Equal(t, "MariaDB", address.String())
+
+	for _, text := range []string{"sqlite:", "mysql://user:hunter2@host", "mysql://user:hunter2@host:x/db", "idem.db"} {
 		_, err := Parse(text)
 		require.ErrorContains(t, err, "DATABASE_URL")
 		require.NotContains(t, err.Error(), "hunter2")
@@ -75,6 +81,22 @@ func TestIsUnavailable(t *testing.T) {
 	require.Error(t, err)
 	require.False(t, IsUnavailable(err), err)
 
+	// MariaDB: nobody listens; the server ends the connection; a wrong statement.
+	nowhere, err = Parse("mysql://user@127.0.0.1:1/db")
+	require.NoError(t, err)
+	_, err = nowhere.Open(t.Context(), 1)
+	require.True(t, IsUnavailable(err), err)
+	address, err = Parse(mariatest.URL(t))
+	require.NoError(t, err)
+	server, err := address.Open(t.Context(), 1)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, Close(server)) })
+	err = server.Exec("KILL CONNECTION_ID()").Error
+	require.True(t, IsUnavailable(err), err)
+	err = server.Exec("SELECT nothing FROM nowhere").Error
+	require.Error(t, err)
+	require.False(t, IsUnavailable(err), err)
+
 	// SQLite: another writer; a wrong statement.
 	address, err = Parse("sqlite:" + filepath.Join(t.TempDir(), "busy.db"))
 	require.NoError(t, err)
@@ -104,7 +126,12 @@ type thing struct {
 }
 
 func TestInstancesMigrateAtOnce(t *testing.T) {
-	address, err := Parse(pgtest.URL(t))
+	t.Run("postgres", func(t *testing.T) { instancesMigrateAtOnce(t, pgtest.URL(t)) })
+	t.Run("mariadb", func(t *testing.T) { instancesMigrateAtOnce(t, mariatest.URL(t)) })
+}
+
+func instancesMigrateAtOnce(t *testing.T, url string) {
+	address, err := Parse(url)
 	require.NoError(t, err)
 	errs := make([]error, 8)
 	var group sync.WaitGroup

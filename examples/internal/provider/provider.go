@@ -126,16 +126,15 @@ func (p *Provider) Charge(ctx context.Context, r Request) (Charge, error) {
 	return charge, nil
 }
 
-// useKey takes the key for a new charge, unless it was used within the window.
+// useKey takes the key for a new charge, unless it was used within the window. One that nobody has used is as one from
+// before: the row that is changed says who has it, on every database.
 func (p *Provider) useKey(tx *gorm.DB, key, chargeID string) (fresh bool, err error) {
 	now := p.now()
-	result := tx.Clauses(clause.OnConflict{
-		Columns:   []clause.Column{{Name: "key"}},
-		DoUpdates: clause.AssignmentColumns([]string{"charge_id", "used_at"}),
-		Where: clause.Where{Exprs: []clause.Expression{
-			clause.Lt{Column: clause.Column{Table: clause.CurrentTable, Name: "used_at"}, Value: now.Add(-Window).Unix()},
-		}},
-	}).Create(&usedKey{Key: key, ChargeID: chargeID, UsedAt: now.Unix()})
+	if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&usedKey{Key: key}).Error; err != nil {
+		return false, err
+	}
+	result := tx.Model(&usedKey{}).Where(&usedKey{Key: key}).Where("used_at < ?", now.Add(-Window).Unix()).
+		Updates(&usedKey{ChargeID: chargeID, UsedAt: now.Unix()})
 	return result.RowsAffected == 1, result.Error
 }
 

@@ -8,15 +8,17 @@ import (
 
 	"github.com/libtnb/sqlite"
 	"github.com/stretchr/testify/require"
+	"gorm.io/driver/mysql"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
+	"github.com/auth19/idem/internal/mariatest"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
-// onBoth runs a test on both databases.
-func onBoth(t *testing.T, test func(t *testing.T, p *Provider)) {
+// onEach runs a test on each database.
+func onEach(t *testing.T, test func(t *testing.T, p *Provider)) {
 	open := func(t *testing.T, dialector gorm.Dialector, connections int) *Provider {
 		db, err := gorm.Open(dialector, &gorm.Config{Logger: logger.Discard})
 		require.NoError(t, err)
@@ -33,12 +35,13 @@ func onBoth(t *testing.T, test func(t *testing.T, p *Provider)) {
 	t.Run("postgres", func(t *testing.T) {
 		test(t, open(t, postgres.Open(pgtest.URL(t)), 8))
 	})
+	t.Run("mariadb", func(t *testing.T) { test(t, open(t, mysql.Open(mariatest.Address(t)), 8)) })
 }
 
 var request = Request{Key: "k1", Amount: "10.00", Currency: "EUR", Method: "pm_ok", Operation: "op1", Principal: "seller-1"}
 
 func TestChargeOncePerKey(t *testing.T) {
-	onBoth(t, func(t *testing.T, p *Provider) {
+	onEach(t, func(t *testing.T, p *Provider) {
 		first, err := p.Charge(t.Context(), request)
 		require.NoError(t, err)
 		again, err := p.Charge(t.Context(), request)
@@ -64,7 +67,7 @@ func TestChargeOncePerKey(t *testing.T) {
 }
 
 func TestSimultaneousChargesWithOneKey(t *testing.T) {
-	onBoth(t, func(t *testing.T, p *Provider) {
+	onEach(t, func(t *testing.T, p *Provider) {
 		ids := make([]string, 16)
 		var group sync.WaitGroup
 		for i := range ids {
@@ -86,7 +89,7 @@ func TestSimultaneousChargesWithOneKey(t *testing.T) {
 }
 
 func TestKeyIsForgottenAfterTheWindow(t *testing.T) {
-	onBoth(t, func(t *testing.T, p *Provider) {
+	onEach(t, func(t *testing.T, p *Provider) {
 		start := time.Now()
 		p.now = func() time.Time { return start }
 		first, err := p.Charge(t.Context(), request)
@@ -105,7 +108,7 @@ func TestKeyIsForgottenAfterTheWindow(t *testing.T) {
 }
 
 func TestDeclinedChargesNothing(t *testing.T) {
-	onBoth(t, func(t *testing.T, p *Provider) {
+	onEach(t, func(t *testing.T, p *Provider) {
 		declined := request
 		declined.Method = MethodDeclined
 		_, err := p.Charge(t.Context(), declined)
@@ -117,7 +120,7 @@ func TestDeclinedChargesNothing(t *testing.T) {
 }
 
 func TestLostAnswer(t *testing.T) {
-	onBoth(t, func(t *testing.T, p *Provider) {
+	onEach(t, func(t *testing.T, p *Provider) {
 		p.LoseAnswers(1)
 		_, err := p.Charge(t.Context(), request)
 		require.ErrorIs(t, err, ErrAnswerLost)

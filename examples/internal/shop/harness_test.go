@@ -16,6 +16,7 @@ import (
 	"github.com/auth19/idem/examples/internal/database"
 	"github.com/auth19/idem/examples/internal/provider"
 	"github.com/auth19/idem/gormstore"
+	"github.com/auth19/idem/internal/mariatest"
 	"github.com/auth19/idem/internal/pgtest"
 )
 
@@ -32,14 +33,15 @@ const (
 	park     = "/park"
 )
 
-// onBoth runs a test on both databases.
-func onBoth(t *testing.T, test func(t *testing.T, h *harness)) {
+// onEach runs a test on each database.
+func onEach(t *testing.T, test func(t *testing.T, h *harness)) {
 	t.Run("sqlite", func(t *testing.T) {
 		test(t, newHarness(t, "sqlite:"+filepath.Join(t.TempDir(), "shop.db")))
 	})
 	t.Run("postgres", func(t *testing.T) {
 		test(t, newHarness(t, pgtest.URL(t)))
 	})
+	t.Run("mariadb", func(t *testing.T) { test(t, newHarness(t, mariatest.URL(t))) })
 }
 
 func newHarness(t *testing.T, url string) *harness {

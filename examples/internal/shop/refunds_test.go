@@ -26,7 +26,7 @@ func (h *harness) left(id string) int64 {
 }
 
 func TestRefund(t *testing.T) {
-	onBoth(t, func(t *testing.T, h *harness) {
+	onEach(t, func(t *testing.T, h *harness) {
 		paid, err := h.pay(anna, "k1", payment)
 		require.NoError(t, err)
 		stranger := seller
@@ -55,7 +55,7 @@ func TestRefund(t *testing.T) {
 
 // CONTRACT D-1
 func TestSecondLineOfRefunds(t *testing.T) {
-	onBoth(t, func(t *testing.T, h *harness) {
+	onEach(t, func(t *testing.T, h *harness) {
 		paid, err := h.pay(anna, "k1", payment)
 		require.NoError(t, err)
 		// Each is taken again with its record lost, as after its tombstone.

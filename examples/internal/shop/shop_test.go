@@ -25,7 +25,7 @@ func (h *harness) pay(p core.Principal, key string, in PaymentInput) (paid *Paym
 }
 
 func TestPaidIsPartOfThePayment(t *testing.T) {
-	onBoth(t, func(t *testing.T, h *harness) {
+	onEach(t, func(t *testing.T, h *harness) {
 		var refuse error
 		h.Paid = func(ctx context.Context, p *Payment) error {
 			name := profile{Owner: p.ID, Name: p.Amount} // any row will do
@@ -56,7 +56,7 @@ func TestPaidIsPartOfThePayment(t *testing.T) {
 }
 
 func TestTestMethods(t *testing.T) {
-	onBoth(t, func(t *testing.T, h *harness) {
+	onEach(t, func(t *testing.T, h *harness) {
 		h.slow = 0
 		for method, want := range map[string]error{
 			MethodDeclined: ErrDeclined, MethodUnavailable: ErrUnavailable, MethodError: ErrSimulated,
@@ -85,7 +85,7 @@ func TestTestMethods(t *testing.T) {
 
 // A token may hold a subject that nobody can type, and a reference cannot.
 func TestPayoutOfAnySeller(t *testing.T) {
-	onBoth(t, func(t *testing.T, h *harness) {
+	onEach(t, func(t *testing.T, h *harness) {
 		in := PayoutInput{Amount: "1.00", Currency: "EUR", Method: MethodOK}
 		for _, subject := range []string{"seller-1", "\u00a0x", " x", "a\nb", "x\u200dy", strings.Repeat("é", 127)} {
 			require.NoError(t, h.attempt(park, core.Principal{Issuer: anna.Issuer, Subject: subject}, "payout", func(ctx context.Context) error {
@@ -105,7 +105,7 @@ func TestSlowEndsWithItsContext(t *testing.T) {
 
 // CONTRACT D-1
 func TestSecondLine(t *testing.T) {
-	onBoth(t, func(t *testing.T, h *harness) {
+	onEach(t, func(t *testing.T, h *harness) {
 		first, err := h.pay(anna, "k1", payment)
 		require.NoError(t, err)
 		// The record is lost, as after its tombstone: the rows still know the operation.
@@ -129,7 +129,7 @@ func TestSecondLine(t *testing.T) {
 }
 
 func TestOrders(t *testing.T) {
-	onBoth(t, func(t *testing.T, h *harness) {
+	onEach(t, func(t *testing.T, h *harness) {
 		at := func(p core.Principal, key string, in OrderInput) (order *Order, err error) {
 			err = h.attempt(rollback, p, key, func(ctx context.Context) error {
 				order, err = h.PlaceOrder(ctx, p, in)
@@ -196,7 +196,7 @@ func TestOrders(t *testing.T) {
 }
 
 func TestBalanceIsNeverNegative(t *testing.T) {
-	onBoth(t, func(t *testing.T, h *harness) {
+	onEach(t, func(t *testing.T, h *harness) {
 		require.NoError(t, h.attempt(rollback, anna, "credit", func(ctx context.Context) error {
 			_, err := h.Credit(ctx, anna, MovementInput{"10"})
 			return err
@@ -227,7 +227,7 @@ func TestBalanceIsNeverNegative(t *testing.T) {
 }
 
 func TestRename(t *testing.T) {
-	onBoth(t, func(t *testing.T, h *harness) {
+	onEach(t, func(t *testing.T, h *harness) {
 		for _, name := range []string{"Anna", "Anna Maria"} {
 			renamed, err := h.Rename(t.Context(), anna, ProfileInput{name})
 			require.NoError(t, err)
@@ -243,7 +243,7 @@ func TestRename(t *testing.T) {
 
 // CONTRACT D-2
 func TestMoneyTablesPassTheAudit(t *testing.T) {
-	onBoth(t, func(t *testing.T, h *harness) {
+	onEach(t, func(t *testing.T, h *harness) {
 		require.NoError(t, gormstore.Audit(t.Context(), h.db, MoneyModels()...))
 	})
 }
