@@ -39,7 +39,7 @@ var ErrNotInstalled = errors.New("mariatest: no mariadbd found: apt-get install 
 	"(it need not be running), or name a server in " + urlVariable)
 
 // server is that of this test binary.
-var server = sync.OnceValues(func() (string, error) { return start() })
+var server = sync.OnceValues(start)
 
 // databases are counted for their names.
 var databases atomic.Int64
@@ -221,7 +221,7 @@ func memory() string {
 	const directory, needed = "/dev/shm", 1 << 30
 	var of syscall.Statfs_t
 	err := syscall.Statfs(directory, &of)
-	if err != nil || of.Bavail*uint64(of.Bsize) < needed { //nolint:gosec // no size is below 0
+	if err != nil || of.Bavail*uint64(of.Bsize) < needed {
 		return ""
 	}
 	return directory

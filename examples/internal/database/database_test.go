@@ -82,9 +82,9 @@ func TestIsUnavailable(t *testing.T) {
 	require.False(t, IsUnavailable(err), err)
 
 	// MariaDB: nobody listens; the server ends the connection; a wrong statement.
-	nowhere, err = Parse("mysql://user@127.0.0.1:1/db")
+	unreachable, err = Parse("mysql://user@127.0.0.1:1/db")
 	require.NoError(t, err)
-	_, err = nowhere.Open(t.Context(), 1)
+	_, err = unreachable.Open(t.Context(), 1)
 	require.True(t, IsUnavailable(err), err)
 	address, err = Parse(mariatest.URL(t))
 	require.NoError(t, err)
