@@ -39,23 +39,22 @@ func (m *Module) AuditRoutes(mounted []adapter.MountedRoute) error {
 	for _, r := range mounted {
 		exists[routeKey{r.Method, r.Pattern}] = true
 		policy, problem := m.route(r.Method, r.Pattern)
-		switch {
-		case problem == nil:
-			for _, finding := range auditRoute(r, policy) {
-				findings = append(findings, fmt.Errorf("%s: %s", r, finding))
-			}
-			if methods := m.openTo(r, policy, mounted); len(methods) > 0 && !told[shared{r.Pattern, r.Handler}] {
-				told[shared{r.Pattern, r.Handler}] = true // once is enough
-				registered := ""
-				if slices.Contains(methods, http.MethodTrace) { // no app registers a route for TRACE alone
-					registered = "is registered for any method, and "
-				}
-				findings = append(findings, fmt.Errorf("%s: %s%s requests run its handler without a key; register it with its method "+
-					"alone, or declare them Exempt with the reason", r, registered, strings.Join(methods, ", ")))
-			}
-		default:
+		if problem != nil {
 			missing = append(missing, r)
 			findings = append(findings, fmt.Errorf("%s: %s", r, problem.Detail))
+			continue
+		}
+		for _, finding := range auditRoute(r, policy) {
+			findings = append(findings, fmt.Errorf("%s: %s", r, finding))
+		}
+		if methods := m.openTo(r, policy, mounted); len(methods) > 0 && !told[shared{r.Pattern, r.Handler}] {
+			told[shared{r.Pattern, r.Handler}] = true // once is enough
+			registered := ""
+			if slices.Contains(methods, http.MethodTrace) { // no app registers a route for TRACE alone
+				registered = "is registered for any method, and "
+			}
+			findings = append(findings, fmt.Errorf("%s: %s%s requests run its handler without a key; register it with its method "+
+				"alone, or declare them Exempt with the reason", r, registered, strings.Join(methods, ", ")))
 		}
 		switch {
 		case policy == nil:

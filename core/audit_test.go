@@ -144,11 +144,3 @@ func TestAuditRoutes(t *testing.T) {
 		})
 	}
 }
-
-// at returns unsafe routes without a guard.
-func at(patterns ...string) (routes []adapter.MountedRoute) {
-	for _, pattern := range patterns {
-		routes = append(routes, adapter.MountedRoute{Method: "POST", Pattern: pattern})
-	}
-	return routes
-}
