@@ -176,8 +176,8 @@ func (s *steps) unsealed() []store.StepRecord {
 	return slices.Clone(s.pending)
 }
 
-// sealed notes how a seal ended. What a lost segment has written is undone; the results of calls are kept, to be recorded
-// alone.
+// sealed notes how a seal ended. If it has failed, the rows of the segment are undone. The results of calls stay, and are
+// recorded alone.
 func (s *steps) sealed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,11 +190,11 @@ func (s *steps) sealed(err error) {
 	s.dropRows()
 }
 
-// now is the store's clock, by that of the process since the recorded steps were read.
+// now returns the store's clock: what it was when the recorded steps were read, and the time since then by this process.
 func (s *steps) now(recorded store.StepRecord) time.Time { return recorded.Now.Add(time.Since(s.read)) }
 
-// mustSeal reports whether anything stands before the next byte of an answer that is not durable yet: the record itself, or
-// a step, also one that is under way.
+// mustSeal reports whether something must become durable before the next byte of the answer: the record, or a step that has
+// finished or is under way.
 func (s *steps) mustSeal() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,7 +222,7 @@ func (s *steps) hasRows() bool {
 	return slices.ContainsFunc(s.pending, func(step store.StepRecord) bool { return step.Kind == store.DatabaseStep })
 }
 
-// open notes that a segment opens. While a call runs, no transaction is open, and none opens when the attempt is over.
+// open notes that a segment opens. It fails while a call runs, and when the attempt is over.
 func (s *steps) open() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -264,7 +264,7 @@ func (s *steps) saved() {
 	s.pending = nil
 }
 
-// results returns the results of calls that are not durable yet. What else is open is undone.
+// results returns the results of calls that are not durable yet. The other steps of the open segment are undone.
 func (s *steps) results() []store.StepRecord {
 	s.mu.Lock()
 	defer s.mu.Unlock()

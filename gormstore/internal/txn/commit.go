@@ -69,8 +69,8 @@ type FinalCalls struct {
 	Alone  []Call // after a ROLLBACK, in a transaction of their own; the last one records the answer
 }
 
-// sendLast sends the last message. atCommit says that the error is that of a COMMIT, or came after a ROLLBACK.
-// Otherwise, if it comes from the server (see isRefusal), nothing was committed, and the transaction may be open.
+// sendLast sends the last message. atCommit: the error is that of a COMMIT, or came after a ROLLBACK. If it is false, and
+// the error comes from the server (see isRefusal), nothing was committed, and the transaction may still be open.
 func (t *Tx) sendLast(ctx context.Context, last FinalCalls) (atCommit bool, err error) {
 	own, within := t.Conn.SQL, len(last.Within)
 	if len(last.Alone) > 0 && t.DB.Dialect.WriteIn != nil { // nothing commits by itself there
@@ -113,7 +113,8 @@ func (t *Tx) unprepared(err error) bool {
 	return ours && err == nil
 }
 
-// IsUnrecorded reports that a transaction was committed without its record, which something in the database has dropped.
+// IsUnrecorded reports that a transaction has committed without its record: something in the database has dropped the
+// record.
 func IsUnrecorded(err error) bool {
 	return errors.Is(err, store.ErrEnded) && errors.Is(err, errUnchanged)
 }
@@ -145,13 +146,13 @@ func (d *Database) isWeak(err error) bool {
 	return err != nil && (d.Dialect.IsNull(err, "deadline_at") || d.Dialect.IsNull(err, "planned_at"))
 }
 
-// isOtherTx reports that the proof has failed that the transaction is the one that was begun.
+// isOtherTx reports that the transaction is not the one that was begun: its proof has failed.
 func (t *Tx) isOtherTx(err error) bool {
 	return slices.Contains([]string{otherTx, noSavepoint, noTransaction}, SQLState(err)) || t.DB.Dialect.OfStatement(err)
 }
 
-// withAbortCause returns what has aborted the transaction in place of 25P02, which tells nothing. If that alone would not be
-// a refusal, it comes behind.
+// withAbortCause replaces 25P02, which says only that the transaction is aborted, by the error that has aborted it. If that
+// error is no refusal, the result wraps both.
 func (t *Tx) withAbortCause(err error) error {
 	cause := t.Conn.abortCause()
 	switch {
@@ -209,7 +210,7 @@ func (d *Database) TryLock(ctx context.Context, q Querier, lock int64) (locked b
 }
 
 // Look reads whether this transaction's entry is committed, and whether that is certain if it is not. stale is ErrStale
-// where another attempt has the record since, so that the entry tells nothing any more.
+// if another attempt has taken the record since; then the entry proves nothing.
 func (t *Tx) Look(ctx context.Context) (committed, certain bool, stale error) {
 	d := t.DB
 	var started pgtype.Int8

@@ -90,8 +90,8 @@ func (d *Database) enterAttempt(ctx context.Context) error {
 	return d.slots.line.enter(ctx, false)
 }
 
-// EnterSegment takes SQLite's writer, or a place, for a segment behind a call. What a provider has been paid for does not
-// wait for new attempts.
+// EnterSegment takes SQLite's writer, or a place, for a segment behind a call. The segment may use the reserve, so that it
+// does not wait for new attempts: a provider has been paid.
 func (d *Database) EnterSegment(ctx context.Context) (leave func(), err error) {
 	if d.slots == nil {
 		return d.LeaveAttempt, d.enterAttempt(ctx)
@@ -99,9 +99,9 @@ func (d *Database) EnterSegment(ctx context.Context) (leave func(), err error) {
 	return d.LeaveAttempt, d.slots.line.enter(ctx, true)
 }
 
-// EnterMessage takes SQLite's writer, or a place, for a message with a transaction of its own. In a Resume attempt it has
-// what a segment has: the attempt's own may hold one of the places, and so may attempts that do the same. Where all places
-// are held by attempts whose messages wait for one, the last of them does not wait: none would come free.
+// EnterMessage takes SQLite's writer, or a place, for a message with a transaction of its own. In a Resume attempt it may
+// use the reserve, as a segment does, because the attempt may hold a place itself. If attempts hold all places, and a
+// message of each waits for one, the last message gets an error: no place would become free.
 func (d *Database) EnterMessage(ctx context.Context) (leave func(), err error) {
 	if err := d.ownsWriter(ctx); err != nil {
 		return nil, err

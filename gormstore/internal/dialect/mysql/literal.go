@@ -38,17 +38,17 @@ func bind(text string, args []any) string {
 	if len(args) == 0 {
 		return text
 	}
-	text = list.ReplaceAllStringFunc(text, func(place string) string {
-		number, err := strconv.Atoi(list.FindStringSubmatch(place)[1])
+	text = list.ReplaceAllStringFunc(text, func(at string) string {
+		number, err := strconv.Atoi(list.FindStringSubmatch(at)[1])
 		if err != nil || number > len(args) {
-			return place
+			return at
 		}
 		return each(args[number-1])
 	})
-	return parameter.ReplaceAllStringFunc(text, func(place string) string {
-		number, err := strconv.Atoi(place[1:])
+	return parameter.ReplaceAllStringFunc(text, func(at string) string {
+		number, err := strconv.Atoi(at[1:])
 		if err != nil || number < 1 || number > len(args) {
-			return place // the server refuses it
+			return at // the server refuses it
 		}
 		return literal(args[number-1])
 	})
