@@ -67,7 +67,7 @@ func (tr *trial) run(t *testing.T, faults func()) {
 	var clients sync.WaitGroup
 	for n := range 12 {
 		clients.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(n), 1)) //nolint:gosec // no secret
+			r := rand.New(rand.NewPCG(uint64(n), 1))
 			for {
 				select {
 				case <-over:
@@ -190,7 +190,7 @@ func (tr *trial) faults() []func(t *testing.T) {
 
 // long makes faults until all commands are begun.
 func (tr *trial) long(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 7)) //nolint:gosec // no secret
+	r := rand.New(rand.NewPCG(7, 7))
 	for n := 0; int(tr.begun.Load()) < *commands; n++ {
 		nodes := &tr.cluster.Nodes
 		r.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
