@@ -193,8 +193,8 @@ func (s *Store) keepAge(
 	now = time.UnixMicro(w.Later(now).UnixMicro()) // as it is kept
 	if age > 0 {
 		first := store.AgeLimit{}.Next(age, now)
-		if n, err := s.db.Exec(ctx, q, keepFirst, agePrefix+ofRoute, encodeAge(first)); err != nil || n == 1 {
-			return first, err
+		if _, err := s.db.Exec(ctx, q, keepFirst, agePrefix+ofRoute, encodeAge(first)); err != nil {
+			return store.AgeLimit{}, err
 		}
 	}
 	kept, err := s.readAge(ctx, q, lockSetting, agePrefix+ofRoute)

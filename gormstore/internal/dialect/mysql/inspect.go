@@ -72,12 +72,12 @@ const tableFlaws = `SELECT IF(t.engine <> 'InnoDB',
 		' is compressed: an answer that fits a row today may not tomorrow; ALTER TABLE ', t.table_name, ' ROW_FORMAT = DYNAMIC'))
 FROM information_schema.tables t
 WHERE t.table_schema = TRIM(BOTH '` + "`" + `' FROM ?) AND t.table_type = 'BASE TABLE'
-	AND (t.table_name LIKE 'idempotency\\_%' OR t.table_name LIKE 'processed\\_message%')
+	AND (LEFT(t.table_name, 12) = 'idempotency_' OR LEFT(t.table_name, 17) = 'processed_message')
 	AND (t.engine <> 'InnoDB' OR t.create_options LIKE '%COMPRESSED%')
 UNION ALL
 SELECT CONCAT('column ', c.table_name, '.', c.column_name, ' is a ', c.column_type,
 	': two keys that a collation takes for one would be one; restore the type that the migration gives it')
 FROM information_schema.columns c
 WHERE c.table_schema = TRIM(BOTH '` + "`" + `' FROM ?) AND c.collation_name IS NOT NULL
-	AND (c.table_name LIKE 'idempotency\\_%' OR c.table_name LIKE 'processed\\_message%')
+	AND (LEFT(c.table_name, 12) = 'idempotency_' OR LEFT(c.table_name, 17) = 'processed_message')
 	AND c.table_name <> 'idempotency_migration'`

@@ -54,15 +54,17 @@ func TestValidate(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, st.Validate(t.Context()), one.mends)
 	}
+	blind := open(t, address+"?sql_mode=%27TRADITIONAL,NO_BACKSLASH_ESCAPES%27") // a backslash is one there
 	for _, one := range []struct{ breaks, finds, mends string }{
 		{"ALTER TABLE processed_message ENGINE = MyISAM", "ENGINE = InnoDB", "ALTER TABLE processed_message ENGINE = InnoDB"},
 		{"ALTER TABLE idempotency_record ROW_FORMAT = COMPRESSED", "ROW_FORMAT = DYNAMIC", "ALTER TABLE idempotency_record ROW_FORMAT = DYNAMIC"},
 		{"ALTER TABLE processed_message MODIFY message_id varchar(255) NOT NULL", "message_id", "ALTER TABLE processed_message MODIFY message_id varbinary(255) NOT NULL"},
 		{"DELETE FROM idempotency_lock WHERE slot = 7", "65535 rows", "INSERT IGNORE INTO idempotency_lock (slot) VALUES (7)"},
 	} {
-		st := newStore(t, db)
+		st, of := newStore(t, db), newStore(t, blind)
 		require.NoError(t, db.Exec(one.breaks).Error)
 		require.ErrorContains(t, st.Validate(t.Context()), one.finds, one.breaks)
+		require.ErrorContains(t, of.Validate(t.Context()), one.finds, one.breaks)
 		require.NoError(t, db.Exec(one.mends).Error)
 		require.NoError(t, st.Validate(t.Context()), one.mends)
 	}
