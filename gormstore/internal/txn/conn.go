@@ -217,6 +217,16 @@ func (c *Conn) failedRow() {
 	}
 }
 
+// failedClose is failedRow for rows that the handler has closed before it has heard of the error.
+func (c *Conn) failedClose(err error) {
+	c.stateMu.Lock()
+	failed := c.noteError(err)
+	c.stateMu.Unlock()
+	if failed {
+		c.failedRow()
+	}
+}
+
 // keep remembers what a statement has returned.
 func (c *Conn) keep(inside sqltext.Findings, rows unread, err error) {
 	c.stateMu.Lock()
@@ -240,43 +250,47 @@ func (c *Conn) keep(inside sqltext.Findings, rows unread, err error) {
 // freeBusy is closeBusy in front of a statement: database/sql would wait for open rows until the deadline.
 func (c *Conn) freeBusy() {
 	c.stateMu.Lock()
-	defer c.stateMu.Unlock()
-	c.closeBusy()
-}
-
-// closeBusy closes the rows that keep the connection busy: one to a server has one result at a time.
-func (c *Conn) closeBusy() {
-	if !c.db.Dialect.OneWriter {
-		c.checkRows(true)
+	failed := c.closeBusy()
+	c.stateMu.Unlock()
+	if failed {
+		c.failedRow()
 	}
 }
 
-// checkRows closes the rows that the handler was given, and records the errors that came while they were read. byHandler:
-// it is called in the goroutine of the handler.
-func (c *Conn) checkRows(byHandler bool) {
+// closeBusy closes the rows that keep the connection busy: one to a server has one result at a time. failed: see checkRows.
+func (c *Conn) closeBusy() (failed bool) {
+	return !c.db.Dialect.OneWriter && c.checkRows(true)
+}
+
+// checkRows closes the rows that the handler was given, and records the errors that came while they were read. failed: one came
+// only now, of a statement behind the one whose rows they are. byHandler: it is called in the goroutine of the handler.
+func (c *Conn) checkRows(byHandler bool) (failed bool) {
 	for _, rows := range c.rows {
-		_ = rows.Close()
+		failed = c.noteError(rows.Close()) || failed
 		if r, ok := rows.(unreadRows); ok && byHandler {
 			r.forget()
 		}
-		c.noteRows(rows)
+		c.noteError(rows.Err())
 	}
 	c.rows = nil
+	return failed
 }
 
-// noteRows records the error of rows. That a context has ended is none: database/sql may say so of rows that were read and
+// noteError records an error of rows. That a context has ended is none: database/sql may say so of rows that were read and
 // closed before it ended.
-func (c *Conn) noteRows(rows unread) {
-	if err := rows.Err(); !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-		c.failures.note(c.db.Dialect, err)
+func (c *Conn) noteError(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
 	}
+	c.failures.note(c.db.Dialect, err)
+	return true
 }
 
 // undone records that a ROLLBACK TO SAVEPOINT has succeeded, which has undone the errors of rows, too.
 func (c *Conn) undone(savepoint string) {
 	c.rows = slices.DeleteFunc(c.rows, func(rows unread) bool {
-		c.noteRows(rows)
 		failed := rows.Err() != nil
+		c.noteError(rows.Err())
 		if failed {
 			_ = rows.Close() // database/sql may not have done so yet
 		}

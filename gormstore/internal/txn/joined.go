@@ -74,9 +74,7 @@ func (b *Binding) Undo(ctx context.Context) {
 // closeRows closes the rows that the handler of a message has left unread.
 func (b *Binding) closeRows() {
 	if b.Tx != nil {
-		b.Tx.Conn.stateMu.Lock()
-		defer b.Tx.Conn.stateMu.Unlock()
-		b.Tx.Conn.closeBusy()
+		b.Tx.Conn.freeBusy()
 	}
 }
 

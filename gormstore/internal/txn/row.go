@@ -137,7 +137,12 @@ func (r *handedRows) Next(row []driver.Value) error {
 			r.conn.failedRow()
 			return err
 		}
-		r.more = r.rows.NextResultSet()
+		if r.more = r.rows.NextResultSet(); !r.more {
+			if err := r.rows.Err(); err != nil && !r.shut.Load() { // of a statement behind the one whose rows these are
+				r.conn.failedRow()
+				return err
+			}
+		}
 		return io.EOF
 	}
 	if len(r.values) != len(row) {
@@ -153,8 +158,16 @@ func (r *handedRows) Next(row []driver.Value) error {
 	return err
 }
 
-// Close implements [driver.Rows]: the handler's rows are closed.
+// Close implements [driver.Rows]: the handler's rows are closed. A statement behind the one that they are of may have failed.
 func (r *handedRows) Close() error {
+	err := r.close()
+	if err != nil {
+		r.conn.failedClose(err)
+	}
+	return err
+}
+
+func (r *handedRows) close() error {
 	defer r.ends()
 	return r.rows.Close()
 }
@@ -212,7 +225,7 @@ type unreadRows struct{ *handedRows }
 // Close implements [unread].
 func (r unreadRows) Close() error {
 	r.shut.Store(true)
-	return r.handedRows.Close()
+	return r.close()
 }
 
 // Err implements [unread].
