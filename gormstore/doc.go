@@ -1,5 +1,5 @@
-// Package gormstore keeps idempotency records in the app's database, PostgreSQL 13 or later, MariaDB 10.6 or
-// later, or SQLite in a file. It uses
+// Package gormstore keeps idempotency records in the app's database, PostgreSQL 13 or later, MariaDB 10.11,
+// or SQLite in a file. It uses
 // the app's *gorm.DB and the app's own driver.
 //
 // A Rollback handler writes through the attempt's transaction:

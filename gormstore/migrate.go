@@ -34,7 +34,7 @@ func Migrations() fs.FS {
 // attempts, and all new attempts would wait for it.
 //
 // On PostgreSQL a migration waits for at most a second for a table that others use. Then Migrate fails, and has changed
-// nothing: call it again.
+// nothing: call it again. On MariaDB each of its statements commits by itself and may run again, also beside another instance's.
 //
 // Migrate uses the schema of the search path that has the tables. If no schema of the database has them, it creates them in
 // the first schema of the search path that is configured for the role and database. If another schema has them, too, or
@@ -74,8 +74,9 @@ func Migrate(ctx context.Context, db *gorm.DB, options ...Option) error {
 		}
 		if err := execAll(ctx, tx, d, string(text)); err != nil {
 			if txn.SQLState(err) == txn.LockNotAvailable {
-				err = fmt.Errorf("a statement or transaction that takes long has held a table for longer than a second "+
-					"(pg_stat_activity shows it). Migrate has changed nothing, and commands go on: call Migrate again: %w", err)
+				err = fmt.Errorf("a statement or transaction that takes long has held a table (pg_stat_activity shows it, on MariaDB "+
+					"information_schema.innodb_trx). On PostgreSQL Migrate has changed nothing; on MariaDB it goes on where it was. "+
+					"Commands go on: call Migrate again: %w", err)
 			}
 			return fmt.Errorf("idem: gormstore.Migrate: %s: %w", file, err)
 		}

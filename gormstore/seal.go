@@ -101,8 +101,9 @@ func isThereStep(_ store.StepRecord, err error) (bool, error) {
 	return err == nil, err
 }
 
-// Lose makes the operation unknown, and says how its attempt has ended. If the handler has rolled back before the first
-// seal, the key is free, and another attempt may have it.
+// RecordUnknown makes the operation unknown, and says how its attempt has ended. If the handler has rolled back before the
+// first seal, the key is free, and another attempt may have it. Where its lock may be a stranger's, nobody waits for it: whoever
+// has the key finds the record at its own seal, and its rows are undone.
 func (e *segment) RecordUnknown(ctx context.Context, q txn.Querier, left time.Duration) error {
 	s := e.store
 	ends, err := e.endsItself(ctx, q)
@@ -116,7 +117,7 @@ func (e *segment) RecordUnknown(ctx context.Context, q txn.Querier, left time.Du
 	switch locked, _, err := s.db.TryLock(ctx, q, e.Lock()); {
 	case err != nil:
 		return err
-	case !locked:
+	case !locked && !s.db.Dialect.SharesLocks:
 		return txn.ErrRace // the attempt that holds the lock may give up: try again
 	}
 	// Where it writes nothing, another attempt has had the key since.

@@ -27,12 +27,20 @@ func numbered(err error) (number int, state string) {
 		if object.Kind() != reflect.Struct {
 			continue
 		}
-		n, s := object.FieldByName("Number"), object.FieldByName("SQLState")
+		n, s := Field(object, "Number"), Field(object, "SQLState")
 		if n.IsValid() && n.CanUint() && s.IsValid() && s.Kind() == reflect.Array {
 			return int(n.Uint()), fmt.Sprintf("%s", s.Interface()) //nolint:gosec // 16 bits
 		}
 	}
 	return 0, ""
+}
+
+// Field is a field of an error that is a struct, also of one embedded in it. None: an error of the app's may embed a nil pointer.
+func Field(object reflect.Value, name string) (v reflect.Value) {
+	if of, ok := object.Type().FieldByName(name); ok {
+		v, _ = object.FieldByIndexErr(of.Index)
+	}
+	return v
 }
 
 // states are the SQLSTATEs by which the library knows an error whose own SQLSTATE says less.

@@ -21,13 +21,13 @@ func TestJudge(t *testing.T) {
 	}
 	require.Empty(t, judge(good))
 	for _, one := range []struct{ name, value, mends string }{
-		{"version", "8.4.3", "MariaDB 10.6"}, {"version", "10.5.29-MariaDB", "MariaDB 10.6"}, {"version", "8.0.11-TiDB-v8.5.3", "MariaDB"},
+		{"version", "8.4.3", "MariaDB 10.11"}, {"version", "10.6.29-MariaDB", "MariaDB 10.11"}, {"version", "11.8.2-MariaDB", "MariaDB 10.11"}, {"version", "8.0.11-TiDB-v8.5.3", "MariaDB"},
 		{"innodb_flush_log_at_trx_commit", "2", "SET GLOBAL innodb_flush_log_at_trx_commit = 1"},
 		{"log_bin", "ON", "SET GLOBAL sync_binlog = 1"}, {"log_bin", "ON", "SET GLOBAL binlog_format = ROW"},
 		{"innodb_doublewrite", "OFF", "innodb_doublewrite = ON"}, {"innodb_flush_method", "nosync", "innodb_flush_method = O_DIRECT"},
 		{"tx_isolation", "SERIALIZABLE", "tx_isolation='REPEATABLE-READ'"},
 		{"tx_isolation", "READ-UNCOMMITTED", "tx_isolation='REPEATABLE-READ'"},
-		{"tx_read_only", "ON", "tx_read_only"}, {"read_only", "ON", "connect to the primary"}, {"autocommit", "OFF", "take it out"},
+		{"tx_read_only", "ON", "tx_read_only"}, {"innodb_snapshot_isolation", "ON", "innodb_snapshot_isolation=0"}, {"read_only", "ON", "connect to the primary"}, {"autocommit", "OFF", "take it out"},
 		{"completion_type", "CHAIN", "completion_type=NO_CHAIN"}, {"sql_mode", "", "sql_mode='TRADITIONAL'"},
 		{"character_set_client", "gbk", "charset=utf8mb4"}, {"max_allowed_packet", "1048576", "SET GLOBAL max_allowed_packet"},
 		{"idle_transaction_timeout", "0", "idle_transaction_timeout=120"}, {"innodb_lock_wait_timeout", "120", "innodb_lock_wait_timeout=50"},
@@ -43,7 +43,7 @@ func TestJudge(t *testing.T) {
 		require.Contains(t, all, one.mends)
 	}
 	set := maps.Clone(good)
-	set["version"] = "5.5.5-11.4.2-MariaDB"
+	set["version"] = "5.5.5-10.11.2-MariaDB"
 	set["idle_transaction_timeout"], set["wait_timeout"] = "0", "60"
 	require.Empty(t, judge(set))
 }

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/auth19/idem/gormstore/internal/dialect"
 )
 
 const constraint = 19
@@ -58,7 +60,7 @@ func codeOf(err error) int {
 		if method := code.MethodByName("Code"); method.IsValid() && method.Type().NumIn() == 0 && method.Type().NumOut() == 1 {
 			code = method.Call(nil)[0]
 		} else if object := reflect.Indirect(code); object.Kind() == reflect.Struct {
-			code = object.FieldByName("Code")
+			code = dialect.Field(object, "Code")
 		}
 		switch {
 		case !code.IsValid():

@@ -7,9 +7,46 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gorm.io/gorm"
+
 	"github.com/auth19/idem/core"
 	"github.com/auth19/idem/core/store"
+	"github.com/auth19/idem/gormstore"
 )
+
+// An attempt whose handler has committed is recorded as unknown although a stranger has its slot: another attempt must not run
+// beside rows that may be there.
+//
+// CONTRACT X-8
+func TestUnknownIsRecordedBesideAStranger(t *testing.T) {
+	db, address := migrated(t)
+	st, other := newStore(t, db), open(t, address)
+	require.NoError(t, db.Exec("CREATE PROCEDURE commits() COMMIT").Error)
+	c := command(core.Rollback)
+	a, ctx := begin(t, st, c)
+	require.NoError(t, stock(gormstore.Tx(ctx)))
+	tx := other.Begin()
+	defer tx.Rollback()
+	all := make(chan error, 1)
+	go func() { all <- tx.Raw("SELECT COUNT(*) FROM idempotency_lock FOR UPDATE").Scan(new(int)).Error }()
+	waits(t, db)
+	_ = gormstore.Tx(ctx).Exec("CALL commits()").Error
+	require.NoError(t, <-all)
+	_, err := a.Seal(t.Context(), answered())
+	require.ErrorIs(t, err, store.ErrEnded)
+	rec, err := st.Find(t.Context(), c.ID, store.Viewer{All: true})
+	require.NoError(t, err)
+	require.Equal(t, store.Unknown, rec.State())
+}
+
+// waits returns when a transaction waits for a lock.
+func waits(t *testing.T, db *gorm.DB) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		var n int
+		return db.Raw("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'").Scan(&n).Error == nil && n == 1
+	}, 10*time.Second, 200*time.Millisecond) // the server makes the table anew only if nobody has read it for 100 ms
+}
 
 // Nobody waits behind a transaction that holds a record, with a connection in the hand, for the 50 seconds that the server would
 // let it.

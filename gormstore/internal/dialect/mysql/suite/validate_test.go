@@ -44,6 +44,7 @@ func TestValidate(t *testing.T) {
 		{"idle_transaction_timeout=0", "idle_transaction_timeout=120"},
 		{"innodb_lock_wait_timeout=600", "innodb_lock_wait_timeout=50"},
 		{"autocommit=0", "autocommit=1"},
+		{"innodb_snapshot_isolation=1", "innodb_snapshot_isolation=0"},
 	} {
 		escape := strings.NewReplacer("'", "%27").Replace
 		st, err := gormstore.New(open(t, address+"?"+escape(one.breaks)))
