@@ -114,10 +114,11 @@ func (e *segment) RecordUnknown(ctx context.Context, q txn.Querier, left time.Du
 		_, err := s.db.Exec(ctx, q, park, append(ownedBy(e.ticket()), ends)...)
 		return err
 	}
-	switch locked, _, err := s.db.TryLock(ctx, q, e.Lock()); {
+	locked := true
+	switch err := s.db.QueryRow(ctx, q, lockUnknown, e.Lock()).Scan(&locked, new(bool)); {
 	case err != nil:
 		return err
-	case !locked && !s.db.Dialect.SharesLocks:
+	case !locked:
 		return txn.ErrRace // the attempt that holds the lock may give up: try again
 	}
 	// Where it writes nothing, another attempt has had the key since.

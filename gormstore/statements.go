@@ -10,6 +10,7 @@ const (
 	insertTimed  txn.Statement = "insertTimed"
 	lockFirst    txn.Statement = "lockFirst"
 	lockAlone    txn.Statement = "lockAlone"
+	lockUnknown  txn.Statement = "lockUnknown"
 	lookTimed    txn.Statement = "lookTimed"
 	takeOver     txn.Statement = "takeOver"
 	lookFirst    txn.Statement = "lookFirst"

@@ -32,8 +32,6 @@ type Dialect struct {
 	// BeginTest opens the transaction of a self-test, in which no conflict with others is reported, a constraint fails at the
 	// statement that breaks it, and the server bounds the time of each statement.
 	BeginTest []string
-	// SharesLocks says that keys share locks, so that a stranger may have a key's.
-	SharesLocks bool
 	// LockTries is how often an attempt tries its key's lock: twice where who asks for a lock takes it for a moment. 0: once.
 	LockTries int
 	// Isolation is that of the library's own transactions: what such a transaction reads after it has got a lock must be as new

@@ -257,13 +257,14 @@ func (c *Conn) freeBusy() {
 	}
 }
 
-// closeBusy closes the rows that keep the connection busy: one to a server has one result at a time. failed: see checkRows.
+// closeBusy closes the rows that keep the connection busy: one to a server has one result at a time. failed: see
+// checkRows.
 func (c *Conn) closeBusy() (failed bool) {
 	return !c.db.Dialect.OneWriter && c.checkRows(true)
 }
 
-// checkRows closes the rows that the handler was given, and records the errors that came while they were read. failed: one came
-// only now, of a statement behind the one whose rows they are. byHandler: it is called in the goroutine of the handler.
+// checkRows closes the rows that the handler was given, and records the errors that came while they were read. failed: one
+// came only now, of a statement behind the one whose rows they are. byHandler: it is called in the handler's goroutine.
 func (c *Conn) checkRows(byHandler bool) (failed bool) {
 	for _, rows := range c.rows {
 		failed = c.noteError(rows.Close()) || failed

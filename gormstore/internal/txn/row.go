@@ -158,7 +158,8 @@ func (r *handedRows) Next(row []driver.Value) error {
 	return err
 }
 
-// Close implements [driver.Rows]: the handler's rows are closed. A statement behind the one that they are of may have failed.
+// Close implements [driver.Rows]: the handler's rows are closed. A statement behind the one whose rows they are may have
+// failed.
 func (r *handedRows) Close() error {
 	err := r.close()
 	if err != nil {

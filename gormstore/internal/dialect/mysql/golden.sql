@@ -327,6 +327,9 @@ UPDATE `public`.idempotency_record AS r SET probe = r.probe + 1 WHERE r.id = $1;
 -- name: lockSetting
 SELECT s.value FROM `public`.idempotency_setting s WHERE s.name = $1 FOR UPDATE;
 
+-- name: lockUnknown
+;
+
 -- name: logCommand
 INSERT INTO `public`.idempotency_sighting (id, scope, hash_version, command_hash, seen_at, purge_at)
 VALUES ($1, $2, $3, $4, 0, 0) ON DUPLICATE KEY UPDATE id = VALUES(id);

@@ -24,7 +24,7 @@ var Dialect = &dialect.Dialect{
 	Driver:       "github.com/go-sql-driver/mysql",
 	BeginDurably: []string{begin}, BeginTest: []string{begin}, BeginRenewals: []string{begin},
 	Isolation: sql.LevelReadCommitted, Statements: []fs.FS{statements}, Finish: finish,
-	Reading: readCommitted, WriteIn: readCommitted, LockTries: 2, SharesLocks: true, Bind: bind, Proves: proves,
+	Reading: readCommitted, WriteIn: readCommitted, LockTries: 2, Bind: bind, Proves: proves,
 	Class: class, OfCommand: ofCommand, OfStatement: func(error) bool { return false },
 	IsThere: isThere, IsDuplicate: isThere, IsNull: isNull,
 	TakesWrites: "@@read_only = 0", TableColumns: tableColumns, Columns: columns,

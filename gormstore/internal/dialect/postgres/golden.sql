@@ -401,6 +401,11 @@ SELECT 1 FROM public.idempotency_record r WHERE r.id = $1 FOR UPDATE;
 -- name: lockSetting
 SELECT s.value FROM public.idempotency_setting s WHERE s.name = $1 FOR UPDATE;
 
+-- name: lockUnknown
+SELECT answer.* FROM (SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint), CASE WHEN pg_catalog.current_setting('synchronous_commit') = 'off'
+		THEN pg_catalog.set_config('synchronous_commit', 'on', true) = 'on' ELSE true END) AS answer
+WHERE CAST(CASE pg_catalog.current_setting('transaction_read_only') WHEN 'off' THEN 'true' ELSE 'the server is a standby in recovery, or read-only: it takes no writes' END AS boolean);
+
 -- name: logCommand
 WITH c AS MATERIALIZED (
 	SELECT CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 AS bigint) AS now

@@ -333,6 +333,9 @@ ORDER BY r.created_at DESC, r.id DESC LIMIT ?1;
 -- name: lockSetting
 SELECT s.value FROM main.idempotency_setting s WHERE s.name = ?1 ;
 
+-- name: lockUnknown
+;
+
 -- name: logCommand
 WITH c AS MATERIALIZED (
 	SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AS now

@@ -3,6 +3,9 @@
 -- name: insertTimed
 -- insertRecord asks for the floor.
 
+-- name: lockUnknown
+-- A stranger may have the slot, and the primary key judges.
+
 -- name: lockClaim
 -- insertRecord and takeOver take the slot.
 

@@ -93,6 +93,10 @@ SELECT :try_lock($1::bigint),
 -- because the record and COMMIT are on their way already.
 SELECT 1 / CASE WHEN :try_lock($1::bigint) THEN 1 ELSE 0 END;
 
+-- name: lockUnknown
+-- Takes it for a record that is unknown, which is then durable.
+SELECT :try_lock($1::bigint), :durably;
+
 -- name: waitLocks
 -- Waits for the advisory locks in the JSON array $1, in its order. What the transaction writes is then durable.
 SELECT pg_catalog.pg_advisory_xact_lock(j.lock::bigint), :durably

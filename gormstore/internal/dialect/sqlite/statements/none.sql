@@ -12,6 +12,8 @@
 
 -- name: lockAlone
 
+-- name: lockUnknown
+
 -- name: waitLocks
 
 -- name: held
