@@ -34,7 +34,8 @@ func Migrations() fs.FS {
 // attempts, and all new attempts would wait for it.
 //
 // On PostgreSQL a migration waits for at most a second for a table that others use. Then Migrate fails, and has changed
-// nothing: call it again. On MariaDB each of its statements commits by itself and may run again, also beside another instance's.
+// nothing: call it again. On MariaDB each of its statements commits by itself and may run again, also beside another
+// instance's.
 //
 // Migrate uses the schema of the search path that has the tables. If no schema of the database has them, it creates them in
 // the first schema of the search path that is configured for the role and database. If another schema has them, too, or

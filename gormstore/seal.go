@@ -102,8 +102,8 @@ func isThereStep(_ store.StepRecord, err error) (bool, error) {
 }
 
 // RecordUnknown makes the operation unknown, and says how its attempt has ended. If the handler has rolled back before the
-// first seal, the key is free, and another attempt may have it. Where its lock may be a stranger's, nobody waits for it: whoever
-// has the key finds the record at its own seal, and its rows are undone.
+// first seal, the key is free, and another attempt may have it. Where its lock may be a stranger's, nobody waits for it:
+// whoever has the key finds the record at its own seal, and its rows are undone.
 func (e *segment) RecordUnknown(ctx context.Context, q txn.Querier, left time.Duration) error {
 	s := e.store
 	ends, err := e.endsItself(ctx, q)

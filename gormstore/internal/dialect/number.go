@@ -35,7 +35,8 @@ func numbered(err error) (number int, state string) {
 	return 0, ""
 }
 
-// Field is a field of an error that is a struct, also of one embedded in it. None: an error of the app's may embed a nil pointer.
+// Field is a field of an error that is a struct, also of one embedded in it. There is none if an error of the app's embeds a
+// nil pointer.
 func Field(object reflect.Value, name string) (v reflect.Value) {
 	if of, ok := object.Type().FieldByName(name); ok {
 		v, _ = object.FieldByIndexErr(of.Index)

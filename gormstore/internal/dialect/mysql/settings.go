@@ -33,8 +33,8 @@ var rules = []rule{
 		"server with innodb_flush_method = O_DIRECT"},
 	{"tx_isolation", is("READ-COMMITTED", "REPEATABLE-READ"), isolationMends},
 	{"transaction_isolation", is("READ-COMMITTED", "REPEATABLE-READ"), isolationMends}, // MariaDB 11.1 and later
-	{"innodb_snapshot_isolation", is("OFF"), "a row that has changed since would fail with 1020, which is not known as a conflict: " +
-		"add innodb_snapshot_isolation=0 to the connection's address"}, // ON by default in MariaDB 11.6.2 and later
+	{"innodb_snapshot_isolation", is("OFF"), "a row that has changed since would fail with 1020, which is not known as " +
+		"a conflict: add innodb_snapshot_isolation=0 to the connection's address"}, // ON by default in MariaDB 11.6.2 and later
 	{"tx_read_only", is("OFF"), "nothing can be written: take tx_read_only out of the connection's address"},
 	{"autocommit", is("ON"), "take it out of the connection's address"},
 	{"completion_type", is("NO_CHAIN"), "add completion_type=NO_CHAIN to the connection's address"},
