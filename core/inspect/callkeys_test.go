@@ -24,7 +24,7 @@ func TestCallKeys(t *testing.T) {
 		var err error
 		sent, err = core.DeriveCall(r.Context(), "payout")
 		require.NoError(t, err)
-		broken(w, r)
+		failing(w, r)
 	})
 	d.command("/v1/refunds", "secret-key-8", `{}`, customer, func(w http.ResponseWriter, r *http.Request) {
 		err := core.CallDo(r.Context(), "bank & <co>", func(ctx context.Context, key core.DerivedKey) (err error) {
@@ -35,7 +35,7 @@ func TestCallKeys(t *testing.T) {
 			return errors.New("the connection broke off")
 		}, core.Dedup(time.Hour))
 		require.Error(t, err)
-		broken(w, r)
+		failing(w, r)
 	})
 	d.advance(10 * time.Minute)
 	payout := "/idem/operations/" + core.Scoping{}.RecordID(customer, "secret-key-7").String()

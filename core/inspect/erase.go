@@ -24,11 +24,11 @@ type erasure struct {
 	Detail  string
 }
 
-func (v *visit) eraseForm() error {
+func (v *request) eraseForm() error {
 	return v.showErase(http.StatusOK, serviceForm{settlement: settlement{Owner: v.neighbour()}}, nil)
 }
 
-func (v *visit) showErase(status int, form serviceForm, done *erasure) error {
+func (v *request) showErase(status int, form serviceForm, done *erasure) error {
 	switch {
 	case v.erase.pattern == "":
 		return v.fail(http.StatusForbidden, "These pages only read",
@@ -49,7 +49,7 @@ func (v *visit) showErase(status int, form serviceForm, done *erasure) error {
 }
 
 // erasePrincipal sends the form through the guarded command of the API.
-func (v *visit) erasePrincipal() error {
+func (v *request) erasePrincipal() error {
 	form, ok, err := v.sentForm()
 	if !ok {
 		return err

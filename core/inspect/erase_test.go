@@ -32,24 +32,24 @@ func TestErase(t *testing.T) {
 	open := d.unknown("payout-1", customer)
 	d.command("/v1/payouts", "payout-2", `{}`, customer, ok)
 
-	nobody := customer
-	nobody.Subject = "al<ice"
+	anonymous := customer
+	anonymous.Subject = "al<ice"
 	for range 2 {
-		form := d.erasure(nobody)
+		form := d.erasure(anonymous)
 		for range 2 {
 			p := d.ask(http.MethodPost, "/idem/erase", form)
 			require.Equal(t, http.StatusOK, p.Code, p.text)
 			require.Contains(t, p.text, "Nothing was erased: nothing was found under this principal")
-			scope := core.Scoping{}.PrincipalScope(nobody)
+			scope := core.Scoping{}.PrincipalScope(anonymous)
 			require.Contains(t, p.text, "its scope begins with "+hex.EncodeToString(scope[:4]))
-			for _, typed := range []string{nobody.Subject, nobody.Tenant, nobody.Issuer, "request 7"} {
+			for _, typed := range []string{anonymous.Subject, anonymous.Tenant, anonymous.Issuer, "request 7"} {
 				require.Contains(t, p.text, typed)
 			}
 		}
 		answer, err := d.store.Find(t.Context(), core.Scoping{}.RecordID(olga, form.Get("key")), store.Viewer{All: true})
 		require.NoError(t, err)
-		require.NotContains(t, string(answer.Answer.Body), nobody.Subject)
-		nobody.Subject = "bob" // with a form of its own
+		require.NotContains(t, string(answer.Answer.Body), anonymous.Subject)
+		anonymous.Subject = "bob" // with a form of its own
 	}
 
 	form := d.erasure(customer)

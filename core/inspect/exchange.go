@@ -65,7 +65,7 @@ func (a *answered) WriteHeader(status int) {
 
 // command sends a command through the guards of the API's route, and returns what the API would have answered. The principal
 // is the one of the pages; nothing of its cookie or token is passed on.
-func (v *visit) command(ctx context.Context, route commandRoute, id store.ID, key string, body []byte,
+func (v *request) command(ctx context.Context, route commandRoute, id store.ID, key string, body []byte,
 	what operations.Handler,
 ) (*answered, error) {
 	path := route.path(id)

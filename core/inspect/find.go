@@ -28,21 +28,21 @@ type findPage struct {
 	Wrong   string // the field of the form that is wrong
 }
 
-func (v *visit) newFind() findPage {
+func (v *request) newFind() findPage {
 	return findPage{Owner: v.neighbour(), Routes: v.routes(""), Refs: references{Names: v.operator.ReferenceNames()}}
 }
 
-func (v *visit) findForm() error {
+func (v *request) findForm() error {
 	return v.show(http.StatusOK, "find", "Find an operation", "find", v.newFind())
 }
 
 // neighbour is a principal beside the operator: most of the clients have its issuer and its tenant.
-func (v *visit) neighbour() core.Principal {
+func (v *request) neighbour() core.Principal {
 	return core.Principal{Issuer: v.principal.Issuer, Tenant: v.principal.Tenant}
 }
 
 // find looks an operation up by what somebody has of it.
-func (v *visit) find() error {
+func (v *request) find() error {
 	if v.r.ParseForm() != nil {
 		return v.fail(http.StatusBadRequest, "The form could not be read", "Send it again.")
 	}
@@ -67,7 +67,7 @@ func (v *visit) find() error {
 }
 
 // foundNothing shows the form again, with what is wrong.
-func (v *visit) foundNothing(status int, page findPage, problem string) error {
+func (v *request) foundNothing(status int, page findPage, problem string) error {
 	page.Problem = problem
 	title := "Not found: find an operation"
 	if status == http.StatusBadRequest {
@@ -77,7 +77,7 @@ func (v *visit) foundNothing(status int, page findPage, problem string) error {
 }
 
 // findByText takes the text for whatever it can be, and says what it was taken for.
-func (v *visit) findByText(form url.Values, page findPage) error {
+func (v *request) findByText(form url.Values, page findPage) error {
 	page.ID, page.Call = strings.TrimSpace(form.Get("id")), strings.TrimSpace(form.Get("call"))
 	if page.ID == "" {
 		return v.foundNothing(http.StatusBadRequest, page, "Type what you have of the operation.")
@@ -131,7 +131,7 @@ func understood(f operations.Finding) string {
 
 // findByCaller leads to the list of a caller's operations. Where there are none it says for whom it has looked: the list
 // knows only a hash.
-func (v *visit) findByCaller(form url.Values, page findPage) error {
+func (v *request) findByCaller(form url.Values, page findPage) error {
 	page.Owner, page.Filter = ownerOf(form), filterOf(form)
 	page.Filter.Caller = ""
 	scope, err := v.operator.Caller(page.Owner)
@@ -167,7 +167,7 @@ func ownerOf(form url.Values) core.Principal {
 }
 
 // findByKey finds by the client's key and its principal. The key comes in the body and goes nowhere else (K-6).
-func (v *visit) findByKey(form url.Values, page findPage) error {
+func (v *request) findByKey(form url.Values, page findPage) error {
 	page.Owner = ownerOf(form)
 	again := func(status int, problem string) error { return v.foundNothing(status, page, problem) }
 	if !page.Owner.Valid() {

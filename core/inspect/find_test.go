@@ -27,7 +27,7 @@ func charged(reference string, key *core.DerivedKey) http.HandlerFunc {
 		*key, _ = core.DeriveCall(r.Context(), "payout")
 		_ = core.Reference(r.Context(), "charge", reference)
 		_ = core.Reference(r.Context(), "amount", "77.10")
-		broken(w, r)
+		failing(w, r)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestFindByAProvidersKeyAfterARestart(t *testing.T) {
 	// A step is known by its record.
 	d.command("/v1/refunds", "k-2", `{}`, customer, func(w http.ResponseWriter, r *http.Request) {
 		_ = core.CallDo(r.Context(), "refund", func(context.Context, core.DerivedKey) error { return errAway })
-		broken(w, r)
+		failing(w, r)
 	})
 	resume := core.Scoping{}.RecordID(customer, "k-2")
 	for _, key := range []core.DerivedKey{resume.DeriveStep("refund"), resume.DeriveStep("refund").DeriveCall("pay")} {

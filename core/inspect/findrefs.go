@@ -38,7 +38,7 @@ func (r references) Hidden() []quote {
 }
 
 // findByReferences lists the operations that have one reference, or two, on pages.
-func (v *visit) findByReferences(form url.Values, page findPage) error {
+func (v *request) findByReferences(form url.Values, page findPage) error {
 	get := func(name string) string { return strings.TrimSpace(form.Get(name)) }
 	refs := &page.Refs
 	refs.First = store.Ref{Name: get("name"), Value: get("value")}

@@ -22,7 +22,7 @@ type flowView struct {
 type flowBar struct{ X, Next, CameY, Came, SettledY, Settled int }
 
 // flow is nil if the store does not answer: the overview is of use without it.
-func (v *visit) flow() *flowView {
+func (v *request) flow() *flowView {
 	hours, err := v.operator.Flow(v.r.Context(), flowHours)
 	if err != nil {
 		v.operator.Failed(v.r.Context(), err)

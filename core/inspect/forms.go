@@ -22,7 +22,7 @@ func readForm(sent url.Values) settlement {
 }
 
 // anotherLogin reports whether a form was opened by somebody else: another tab has signed in since. It is a new form then.
-func (v *visit) anotherLogin(form *settlement) bool {
+func (v *request) anotherLogin(form *settlement) bool {
 	if form.Who == v.operator.Name() {
 		return false
 	}
@@ -32,7 +32,7 @@ func (v *visit) anotherLogin(form *settlement) bool {
 
 // form is what a page of an error gives back: the form that this request has sent, if it came from a page of this site. It
 // is checked anew when it is sent again, and nothing of it is kept.
-func (v *visit) form() url.Values {
+func (v *request) form() url.Values {
 	if !v.own || isRead(v.r) || v.r.ParseForm() != nil || !v.r.PostForm.Has("who") {
 		return nil
 	}

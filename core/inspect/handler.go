@@ -46,31 +46,31 @@ func tooLong(form url.Values) bool {
 func newHandler(cfg Config, routes commands) http.Handler {
 	h := &handler{cfg, routes, operations.New(cfg.Module)}
 	mux := http.NewServeMux()
-	page := func(pattern string, serve func(v *visit) error) {
+	page := func(pattern string, serve func(v *request) error) {
 		method, path, _ := strings.Cut(pattern, " ") // GET takes HEAD, too
-		mux.Handle(method+" "+cfg.Prefix+path, h.visited(serve))
+		mux.Handle(method+" "+cfg.Prefix+path, h.forOperators(serve))
 	}
-	page("GET {$}", (*visit).overview)
-	page("GET operations", (*visit).operations)
-	page("GET operations/{id}", (*visit).operation)
-	page("POST operations/{id}/answer", (*visit).answer)
-	page("POST operations/{id}/note", (*visit).note)
-	page("GET operations/{id}/settle", (*visit).settleForm)
-	page("POST operations/{id}/settle", (*visit).settleIt)
-	page("GET operations/{id}/proposal", (*visit).proposalForm)
-	page("POST operations/{id}/proposal", (*visit).endProposal)
-	page("GET operations/{id}/push", (*visit).pushForm)
-	page("POST operations/{id}/push", (*visit).push)
-	page("GET history", (*visit).settledList)
-	for pattern, serve := range map[string]func(*visit) error{"GET restore": (*visit).restore,
-		"POST restore/keys": (*visit).refuseKeys, "POST restore/marks": (*visit).markLost} {
-		page(pattern, func(v *visit) error { return v.mayRestore(serve) })
+	page("GET {$}", (*request).overview)
+	page("GET operations", (*request).operations)
+	page("GET operations/{id}", (*request).operation)
+	page("POST operations/{id}/answer", (*request).answer)
+	page("POST operations/{id}/note", (*request).note)
+	page("GET operations/{id}/settle", (*request).settleForm)
+	page("POST operations/{id}/settle", (*request).settleIt)
+	page("GET operations/{id}/proposal", (*request).proposalForm)
+	page("POST operations/{id}/proposal", (*request).endProposal)
+	page("GET operations/{id}/push", (*request).pushForm)
+	page("POST operations/{id}/push", (*request).push)
+	page("GET history", (*request).settledList)
+	for pattern, serve := range map[string]func(*request) error{"GET restore": (*request).restore,
+		"POST restore/keys": (*request).refuseKeys, "POST restore/marks": (*request).markLost} {
+		page(pattern, func(v *request) error { return v.mayRestore(serve) })
 	}
-	page("GET erase", (*visit).eraseForm)
-	page("POST erase", (*visit).erasePrincipal)
-	page("GET find", (*visit).findForm)
-	page("POST find", (*visit).find)
-	page("GET ", (*visit).nothing)
+	page("GET erase", (*request).eraseForm)
+	page("POST erase", (*request).erasePrincipal)
+	page("GET find", (*request).findForm)
+	page("POST find", (*request).find)
+	page("GET ", (*request).nothing)
 	for name, media := range map[string]string{"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml"} {
 		mux.HandleFunc("GET "+cfg.Prefix+name, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", media)
@@ -80,7 +80,7 @@ func newHandler(cfg Config, routes commands) http.Handler {
 	// A form of another site must not settle with the operator's cookie (CSRF): browsers say where a request comes from.
 	csrf := http.NewCrossOriginProtection()
 	csrf.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = (&visit{handler: h, w: w, r: r}).fail(http.StatusForbidden, "This form came from another site",
+		_ = (&request{handler: h, w: w, r: r}).fail(http.StatusForbidden, "This form came from another site",
 			"Nothing was changed. Open the page here, and send its own form.")
 	}))
 	return secured(csrf.Handler(mux))
@@ -103,8 +103,8 @@ func secured(next http.Handler) http.Handler {
 	})
 }
 
-// visit is one request of an operator.
-type visit struct {
+// request is one request of an operator.
+type request struct {
 	*handler
 	w         http.ResponseWriter
 	r         *http.Request
@@ -113,11 +113,11 @@ type visit struct {
 	own       bool                 // it did not come from another site
 }
 
-// visited lets operators through, on every request anew (O-3).
-func (h *handler) visited(serve func(v *visit) error) http.Handler {
+// forOperators lets operators through, on every request anew (O-3).
+func (h *handler) forOperators(serve func(v *request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		v := &visit{handler: h, w: w, r: r, own: true}
+		v := &request{handler: h, w: w, r: r, own: true}
 		principal, err := h.Caller(r)
 		if err != nil {
 			principal = core.Principal{} // whatever came with an error is nobody
@@ -151,7 +151,7 @@ func (h *handler) visited(serve func(v *visit) error) http.Handler {
 
 // notSignedIn is the page for nobody. A session can end while a form is filled in: then the page is that form, as it was
 // sent, and what it says is checked anew when it is sent again. Nothing of it is kept.
-func (v *visit) notSignedIn() error {
+func (v *request) notSignedIn() error {
 	page := failure{Status: http.StatusUnauthorized, Heading: "You are not signed in", Link: v.SignIn, Reopen: isRead(v.r),
 		Text: "These pages are for operators of this service."}
 	if v.form() != nil {
@@ -168,7 +168,7 @@ func (v *visit) notSignedIn() error {
 }
 
 // failed shows an error of the store.
-func (v *visit) failed(err error) {
+func (v *request) failed(err error) {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		_ = v.fail(http.StatusNotFound, "There is no such operation",
@@ -187,6 +187,6 @@ func (v *visit) failed(err error) {
 }
 
 // nothing is the page of every other path.
-func (v *visit) nothing() error {
+func (v *request) nothing() error {
 	return v.fail(http.StatusNotFound, "There is no such page", "Begin with the overview.")
 }

@@ -199,12 +199,12 @@ func (d *desk) command(route, key, body string, p core.Principal, handler http.H
 }
 
 // broken is a handler that fails in the middle.
-func broken(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
+func failing(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
 
 // unknown makes an unknown payout of a principal, which can be settled now.
 func (d *desk) unknown(key string, p core.Principal) core.ID {
 	d.t.Helper()
-	d.command("/v1/payouts", key, `{"amount":"1.00"}`, p, broken)
+	d.command("/v1/payouts", key, `{"amount":"1.00"}`, p, failing)
 	d.advance(2 * store.DefaultDeadline)
 	return core.Scoping{}.RecordID(p, key)
 }

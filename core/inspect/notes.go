@@ -23,7 +23,7 @@ func noteFormOf(rec store.Record) *noteForm {
 }
 
 // notesOn returns the notes on operations. Where the store does not answer for them, a page is shown without them.
-func (v *visit) notesOn(ids []store.ID) map[store.ID][]store.Note {
+func (v *request) notesOn(ids []store.ID) map[store.ID][]store.Note {
 	notes, err := v.operator.Notes(v.r.Context(), ids...)
 	if err != nil {
 		v.operator.Failed(v.r.Context(), err)
@@ -54,7 +54,7 @@ func noteMoments(rec store.Record, notes []store.Note) (moments []moment) {
 }
 
 // note writes a note. It is sent with POST from this site alone, and a form that is sent twice writes one note.
-func (v *visit) note() error {
+func (v *request) note() error {
 	id, err := store.ParseID(v.r.PathValue("id"))
 	if err != nil {
 		return store.ErrNotFound

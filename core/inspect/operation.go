@@ -56,12 +56,12 @@ type answerView struct {
 }
 
 // operation shows the life of an operation, and masks what its caller was answered.
-func (v *visit) operation() error { return v.showOperation((*operations.Operator).Life, false) }
+func (v *request) operation() error { return v.showOperation((*operations.Operator).Life, false) }
 
 // answer shows the same with the answer. It is asked for with POST, because it leaves a trace: somebody has read it.
-func (v *visit) answer() error { return v.showOperation((*operations.Operator).Reveal, true) }
+func (v *request) answer() error { return v.showOperation((*operations.Operator).Reveal, true) }
 
-func (v *visit) showOperation(
+func (v *request) showOperation(
 	read func(*operations.Operator, context.Context, store.ID) (operations.Life, error), revealed bool,
 ) error {
 	id, err := store.ParseID(v.r.PathValue("id"))

@@ -59,7 +59,7 @@ func (f filter) query() url.Values {
 	return q
 }
 
-func (v *visit) operations() error {
+func (v *request) operations() error {
 	given := v.r.URL.Query()
 	f := filterOf(given)
 	page := operationsPage{Filter: f, Routes: v.routes(f.Route), Total: -1}
@@ -93,13 +93,13 @@ func (v *visit) operations() error {
 }
 
 // noRoute reports whether this release does not have the route of a query.
-func (v *visit) noRoute(q store.Query) bool {
+func (v *request) noRoute(q store.Query) bool {
 	return q.Route != "" && !v.ops.Outlook(store.Record{Method: q.Method, Route: q.Route}).Known
 }
 
 // count counts all that the filter selects. Where one page has all of it, nothing is asked for. Without a number the page is
 // still of use.
-func (p *operationsPage) count(v *visit, q store.Query) {
+func (p *operationsPage) count(v *request, q store.Query) {
 	if p.Next == "" && p.First == "" {
 		p.Total = len(p.Rows)
 		return
@@ -186,7 +186,7 @@ func parsePlace(text string) (store.Cursor, bool) {
 }
 
 // routes are the ones to choose from: the guarded ones of the table, and the one that is chosen.
-func (v *visit) routes(chosen string) (routes []string) {
+func (v *request) routes(chosen string) (routes []string) {
 	for _, d := range v.Module.Declared() {
 		if d.Guarded() {
 			routes = append(routes, d.Method+" "+d.Pattern)

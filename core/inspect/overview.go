@@ -48,7 +48,7 @@ type countLine struct {
 	Link             string
 }
 
-func (v *visit) overview() error {
+func (v *request) overview() error {
 	limit := countLimit
 	counts, err := v.needSomebody(limit)
 	if errors.Is(err, context.DeadlineExceeded) { // the store has a lot to do: fewer are better than none
@@ -95,7 +95,7 @@ func (v *visit) overview() error {
 
 // needSomebody counts the oldest operations of each state, up to limit. Each state is counted by itself: otherwise many
 // unknown operations would make it look as if there were no half-done ones.
-func (v *visit) needSomebody(limit int) ([]store.Count, error) {
+func (v *request) needSomebody(limit int) ([]store.Count, error) {
 	unknown, err := v.operator.Count(v.r.Context(), store.Query{Unknown: true, Limit: limit})
 	if err != nil {
 		return nil, err

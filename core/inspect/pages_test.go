@@ -23,7 +23,7 @@ import (
 
 func TestConfig(t *testing.T) {
 	d := newDesk(t)
-	nobody := func(*http.Request) (core.Principal, error) { return core.Principal{}, nil }
+	anonymous := func(*http.Request) (core.Principal, error) { return core.Principal{}, nil }
 	_, err := inspect.New(inspect.Config{})
 	require.ErrorContains(t, err, "Module: is required")
 	require.ErrorContains(t, err, "Caller: is required")
@@ -44,7 +44,7 @@ func TestConfig(t *testing.T) {
 		if cfg.Module == nil {
 			cfg.Module = d.module
 		}
-		cfg.Caller = nobody
+		cfg.Caller = anonymous
 		_, err := inspect.New(cfg)
 		require.ErrorContains(t, err, text)
 	}
@@ -297,14 +297,14 @@ func TestOperations(t *testing.T) {
 	d := newDesk(t)
 	var ids []string
 	for i := range 120 {
-		d.command("/v1/payouts", fmt.Sprint("payout-", i), `{}`, customer, broken)
+		d.command("/v1/payouts", fmt.Sprint("payout-", i), `{}`, customer, failing)
 		ids = append(ids, core.Scoping{}.RecordID(customer, fmt.Sprint("payout-", i)).String())
 		d.advance(time.Second)
 	}
 	refund := core.Scoping{}.RecordID(customer, "refund-1").String()
 	d.command("/v1/refunds", "refund-1", `{}`, customer, func(w http.ResponseWriter, r *http.Request) {
 		_ = core.CallDo(r.Context(), "refund", func(context.Context, core.DerivedKey) error { return errAway }, core.Dedup(time.Hour))
-		broken(w, r)
+		failing(w, r)
 	})
 	d.advance(time.Hour)
 	link := regexp.MustCompile(`class="id" href="/idem/operations/([0-9a-f]{64})"`)
@@ -352,17 +352,17 @@ func TestOverviewOfABusyStore(t *testing.T) {
 	d := newDesk(t)
 	d.shaky.busy.Store(true)
 	for i := range 999 {
-		d.command("/v1/payouts", fmt.Sprint("payout-", i), `{}`, customer, broken)
+		d.command("/v1/payouts", fmt.Sprint("payout-", i), `{}`, customer, failing)
 	}
 	d.advance(time.Second)
 	d.command("/v1/refunds", "refund-1", `{}`, customer, func(w http.ResponseWriter, r *http.Request) {
 		_ = core.CallDo(r.Context(), "refund", func(context.Context, core.DerivedKey) error { return errAway }, core.Dedup(time.Hour))
-		broken(w, r)
+		failing(w, r)
 	})
 	d.advance(time.Hour)
 	require.NotContains(t, d.get("/idem/").text, hint)
 	for i := range 2 {
-		d.command("/v1/payouts", fmt.Sprint("late-", i), `{}`, customer, broken)
+		d.command("/v1/payouts", fmt.Sprint("late-", i), `{}`, customer, failing)
 	}
 	p := d.get("/idem/")
 	require.Equal(t, http.StatusOK, p.Code)
@@ -412,7 +412,7 @@ func TestHalfDoneSaysWhoGoesOn(t *testing.T) {
 	for _, key := range []string{"refund-1", "refund-2"} {
 		d.command("/v1/refunds", key, `{}`, customer, func(w http.ResponseWriter, r *http.Request) {
 			_ = core.CallDo(r.Context(), "refund", func(context.Context, core.DerivedKey) error { return errAway }, core.Dedup(time.Hour))
-			broken(w, r)
+			failing(w, r)
 		})
 	}
 	d.advance(time.Hour)

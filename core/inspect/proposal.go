@@ -45,7 +45,7 @@ func becameOf(rec store.Record, n store.Note) string {
 }
 
 // proposed reports whether a form that proposes was recorded, and its answer was lost.
-func (v *visit) proposed(life operations.Life, form settlement) bool {
+func (v *request) proposed(life operations.Life, form settlement) bool {
 	p := life.Proposal
 	return form.Act == "propose" && p != nil && strconv.FormatInt(p.Fence, 10) == form.Fence && p.Who == v.operator.Name() &&
 		p.Why == form.Why && p.Decision.Undone == form.Undone && p.Decision.Applied == (form.Outcome == "applied") &&
@@ -53,7 +53,7 @@ func (v *visit) proposed(life operations.Life, form settlement) bool {
 			strconv.Itoa(p.Decision.Answer.Status) == form.Status && string(p.Decision.Answer.Body) == form.Body)
 }
 
-func (v *visit) proposalForm() error {
+func (v *request) proposalForm() error {
 	life, ok, err := v.settleable()
 	if !ok {
 		return err
@@ -61,7 +61,7 @@ func (v *visit) proposalForm() error {
 	return v.showProposal(http.StatusOK, life, settlement{Key: newKey(), Who: v.operator.Name()}, "", "")
 }
 
-func (v *visit) showProposal(status int, life operations.Life, form settlement, wrong, problem string) error {
+func (v *request) showProposal(status int, life operations.Life, form settlement, wrong, problem string) error {
 	rec, p := life.Record, life.Proposal
 	if p == nil {
 		page := failure{Status: http.StatusConflict, Heading: "There is no open proposal", Operation: v.Prefix + "operations/" +
@@ -87,7 +87,7 @@ func (v *visit) showProposal(status int, life operations.Life, form settlement, 
 }
 
 // endProposal carries a proposal out, or withdraws it, through the guarded command of the API that settles.
-func (v *visit) endProposal() error {
+func (v *request) endProposal() error {
 	if v.r.ParseForm() != nil {
 		return v.fail(http.StatusBadRequest, "The form could not be read", "Nothing was changed. Open it again.")
 	}
@@ -144,7 +144,7 @@ func (v *visit) endProposal() error {
 }
 
 // unsureProposal: reloading sends the form again, with its key.
-func (v *visit) unsureProposal() error {
+func (v *request) unsureProposal() error {
 	v.w.Header().Set("Retry-After", "2")
 	return v.fail(http.StatusServiceUnavailable, "It is not known yet whether it was done",
 		"Send the form again as it is: it has a key of its own, and is carried out once.")

@@ -17,7 +17,7 @@ var oscar = core.Principal{Issuer: olga.Issuer, Tenant: olga.Tenant, Subject: "o
 // wire makes an unknown wire, whose settlement takes two.
 func (d *desk) wire(key string) core.ID {
 	d.t.Helper()
-	d.command("/v1/wires", key, `{"amount":"1.00"}`, customer, broken)
+	d.command("/v1/wires", key, `{"amount":"1.00"}`, customer, failing)
 	d.advance(2 * store.DefaultDeadline)
 	return core.Scoping{}.RecordID(customer, key)
 }

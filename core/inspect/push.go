@@ -22,13 +22,13 @@ type pushPage struct {
 }
 
 // pushes reports whether the pages have something to do with half-done operations for this operator.
-func (v *visit) pushes() bool { return v.retry.allows(v.principal) || v.giveUp.allows(v.principal) }
+func (v *request) pushes() bool { return v.retry.allows(v.principal) || v.giveUp.allows(v.principal) }
 
-func (v *visit) pushForm() error {
+func (v *request) pushForm() error {
 	return v.showPush(http.StatusOK, settlement{Key: newKey(), Who: v.operator.Name()}, "")
 }
 
-func (v *visit) showPush(status int, form settlement, problem string) error {
+func (v *request) showPush(status int, form settlement, problem string) error {
 	if !v.pushes() {
 		return v.fail(http.StatusForbidden, "You may look, and not push", "To try an operation again or give it up, the login "+
 			"needs one of the roles "+strings.Join(slices.Concat(v.retry.roles, v.giveUp.roles), ", ")+". Nothing was changed.")
@@ -65,7 +65,7 @@ func (v *visit) showPush(status int, form settlement, problem string) error {
 }
 
 // push sends the form through the guarded command of the API.
-func (v *visit) push() error {
+func (v *request) push() error {
 	id, err := store.ParseID(v.r.PathValue("id"))
 	if err != nil {
 		return store.ErrNotFound

@@ -51,7 +51,7 @@ type frame struct {
 }
 
 // show sends a page.
-func (v *visit) show(status int, name, title, tab string, page any) error {
+func (v *request) show(status int, name, title, tab string, page any) error {
 	f := frame{Title: title, Prefix: v.Prefix, Tab: tab, Page: page}
 	if v.operator != nil {
 		f.Who, f.SignOut, f.Supervises = v.operator.Name(), v.SignOut, v.operator.Supervises()
@@ -99,11 +99,11 @@ func (f failure) Hidden() []string {
 }
 
 // fail sends the page of something that went wrong. It returns nil: there is nothing more to show.
-func (v *visit) fail(status int, title, text string) error {
+func (v *request) fail(status int, title, text string) error {
 	return v.failAbout(failure{Status: status, Heading: title, Text: text})
 }
 
-func (v *visit) failAbout(page failure) error {
+func (v *request) failAbout(page failure) error {
 	status := page.Status
 	if page.Quotes == nil || status == http.StatusForbidden { // else the text stands there
 		page.Form = v.form()
@@ -115,7 +115,7 @@ func (v *visit) failAbout(page failure) error {
 }
 
 // redirect sends the browser to a page, which it gets with GET.
-func (v *visit) redirect(path string) error {
+func (v *request) redirect(path string) error {
 	http.Redirect(v.w, v.r, v.Prefix+path, http.StatusSeeOther)
 	return nil
 }

@@ -23,10 +23,10 @@ func TestWhoRepeats(t *testing.T) {
 	id := d.unknown("k-1", customer)
 	d.events = nil // the first attempt is no repeat
 	for range 12 {
-		d.command("/v1/payouts", "k-1", `{"amount":"1.00"}`, customer, broken)
+		d.command("/v1/payouts", "k-1", `{"amount":"1.00"}`, customer, failing)
 	}
 	d.command("/v1/payouts", "k-2", `{}`, customer, func(http.ResponseWriter, *http.Request) {
-		d.command("/v1/payouts", "k-2", `{}`, customer, broken)
+		d.command("/v1/payouts", "k-2", `{}`, customer, failing)
 	})
 	for _, e := range d.kinds(core.EventRefused) {
 		numbers.Observe(t.Context(), e)

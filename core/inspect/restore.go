@@ -27,9 +27,9 @@ type serviceForm struct {
 }
 
 // restore shows both forms.
-func (v *visit) restore() error { return v.showRestore(http.StatusOK, restorePage{}) }
+func (v *request) restore() error { return v.showRestore(http.StatusOK, restorePage{}) }
 
-func (v *visit) showRestore(status int, page restorePage) error {
+func (v *request) showRestore(status int, page restorePage) error {
 	refusals, err := v.operator.Refusals(v.r.Context())
 	if err != nil {
 		return err
@@ -52,12 +52,12 @@ func (v *visit) showRestore(status int, page restorePage) error {
 }
 
 // restores reports whether the pages have one of the forms for this operator. Without it they say who has.
-func (v *visit) restores() bool {
+func (v *request) restores() bool {
 	return v.operator.Supervises() && (v.refuse.allows(v.principal) || v.mark.allows(v.principal))
 }
 
 // mayRestore lets through who has one of the forms. Otherwise there is a page that says what is missing.
-func (v *visit) mayRestore(serve func(v *visit) error) error {
+func (v *request) mayRestore(serve func(v *request) error) error {
 	switch {
 	case v.refuse.pattern == "" && v.mark.pattern == "":
 		return v.fail(http.StatusForbidden, "These pages only read",
@@ -71,7 +71,7 @@ func (v *visit) mayRestore(serve func(v *visit) error) error {
 }
 
 // refuseKeys sends the form through the guarded command of the API.
-func (v *visit) refuseKeys() error {
+func (v *request) refuseKeys() error {
 	form, ok, err := v.sentForm()
 	if !ok {
 		return err
@@ -99,7 +99,7 @@ func (v *visit) refuseKeys() error {
 }
 
 // markLost likewise.
-func (v *visit) markLost() error {
+func (v *request) markLost() error {
 	form, ok, err := v.sentForm()
 	if !ok {
 		return err
@@ -122,7 +122,7 @@ func (v *visit) markLost() error {
 }
 
 // sentForm reads one of these forms. If it cannot be sent as it is, its Problem says why.
-func (v *visit) sentForm() (form serviceForm, ok bool, err error) {
+func (v *request) sentForm() (form serviceForm, ok bool, err error) {
 	if v.r.ParseForm() != nil {
 		return form, false, v.fail(http.StatusBadRequest, "The form could not be read", "Nothing was changed. Open it again.")
 	}
@@ -140,7 +140,7 @@ func (v *visit) sentForm() (form serviceForm, ok bool, err error) {
 
 // sendForm sends a form that is whole, and shows what has become of it: show gives the form back, or, with the answer, tells
 // what was done.
-func (v *visit) sendForm(route commandRoute, form serviceForm, body []byte, what operations.Handler,
+func (v *request) sendForm(route commandRoute, form serviceForm, body []byte, what operations.Handler,
 	show func(status int, form serviceForm, out *answered) error) error {
 	switch {
 	case !route.allows(v.principal):

@@ -27,7 +27,7 @@ type row struct {
 }
 
 // references returns the references of operations. Where the store does not answer for them, a list is shown without them.
-func (v *visit) references(ids []store.ID) map[store.ID][]store.Ref {
+func (v *request) references(ids []store.ID) map[store.ID][]store.Ref {
 	refs, err := v.operator.References(v.r.Context(), ids...)
 	if err != nil {
 		v.operator.Failed(v.r.Context(), err)
@@ -36,7 +36,7 @@ func (v *visit) references(ids []store.ID) map[store.ID][]store.Ref {
 }
 
 // rowsOf shows records with their references.
-func (v *visit) rowsOf(records []store.Record) (rows []row) {
+func (v *request) rowsOf(records []store.Record) (rows []row) {
 	ids := make([]store.ID, 0, len(records))
 	for _, rec := range records {
 		ids = append(ids, rec.ID)
@@ -62,7 +62,7 @@ func (v *visit) rowsOf(records []store.Record) (rows []row) {
 }
 
 // callers is the link to what of a record's caller needs somebody, or to all where it is not known.
-func (v *visit) callers(rec store.Record) string {
+func (v *request) callers(rec store.Record) string {
 	if rec.Ownerless() {
 		return v.Prefix + "operations"
 	}

@@ -57,7 +57,7 @@ type settlement struct {
 const confirmLength = 8
 
 // settleForm shows the form for an operation that can be settled.
-func (v *visit) settleForm() error {
+func (v *request) settleForm() error {
 	life, ok, err := v.settleable()
 	if !ok {
 		return err
@@ -74,7 +74,7 @@ func (v *visit) settleForm() error {
 func newKey() string { return intents.NewKey() }
 
 // settleable reads the operation of the address. Where there is nothing to settle, it says so, and ok is false.
-func (v *visit) settleable() (life operations.Life, ok bool, err error) {
+func (v *request) settleable() (life operations.Life, ok bool, err error) {
 	if v.settle.pattern == "" {
 		return life, false, v.fail(http.StatusForbidden, "These pages only read",
 			"This service does not let operators settle here. Use its API.")
@@ -92,11 +92,11 @@ func (v *visit) settleable() (life operations.Life, ok bool, err error) {
 }
 
 // settles reports whether the operator has a role of the route that settles.
-func (v *visit) settles() bool {
+func (v *request) settles() bool {
 	return v.settle.allows(v.principal)
 }
 
-func (v *visit) showSettle(status int, life operations.Life, form settlement, wrong, problem string, unsure bool) error {
+func (v *request) showSettle(status int, life operations.Life, form settlement, wrong, problem string, unsure bool) error {
 	rec := life.Record
 	page := settlePage{Record: rec, Mark: markOf(rec), Confirm: confirmation(rec.ID), Form: form, Problem: problem,
 		Wrong: wrong, Unsure: unsure, Two: v.ops.TakesTwo(rec)}
@@ -135,7 +135,7 @@ func (v *visit) showSettle(status int, life operations.Life, form settlement, wr
 }
 
 // settledBy says who has settled an operation, how and when, and what this operator has typed, so that it is not lost.
-func (v *visit) settledBy(life operations.Life, form *settlement, title, text string) error {
+func (v *request) settledBy(life operations.Life, form *settlement, title, text string) error {
 	page := failure{Status: http.StatusConflict, Heading: title, Text: text, Operation: v.Prefix + "operations/" +
 		life.Record.ID.String()}
 	var seen int64 // the settlement is one that the form did not know of
@@ -163,7 +163,7 @@ func confirmation(id store.ID) string {
 }
 
 // settleIt sends the settlement through the guarded command of the API.
-func (v *visit) settleIt() error {
+func (v *request) settleIt() error {
 	if v.r.ParseForm() != nil {
 		return v.fail(http.StatusBadRequest, "The form could not be read",
 			"It is larger than a settlement can be, or it broke off. Nothing was settled.")
@@ -220,7 +220,7 @@ func (v *visit) settleIt() error {
 }
 
 // settled reports whether the history has what the form says: an earlier sending was recorded, and its answer was lost.
-func (v *visit) settled(life operations.Life, form settlement) bool {
+func (v *request) settled(life operations.Life, form settlement) bool {
 	return form.Act != "propose" && slices.ContainsFunc(life.History, func(s store.SettlementRecord) bool {
 		return strconv.FormatInt(s.BeforeFence, 10) == form.Fence && s.Who == v.operator.Name() && s.Why == form.Why &&
 			s.Undone == form.Undone && (s.AfterState == store.Completed) == (form.Outcome == "applied")

@@ -254,7 +254,7 @@ func TestReadOnly(t *testing.T) {
 // Before the deadline the handler may be at work, and what is over needs nobody.
 func TestSettleOnlyUnknown(t *testing.T) {
 	d := newDesk(t)
-	d.command("/v1/payouts", "payout-7", `{}`, customer, broken)
+	d.command("/v1/payouts", "payout-7", `{}`, customer, failing)
 	early := core.Scoping{}.RecordID(customer, "payout-7")
 	d.command("/v1/payouts", "payout-8", `{}`, customer, ok)
 	done := core.Scoping{}.RecordID(customer, "payout-8")
@@ -559,7 +559,7 @@ func TestWhyNobodyIsSignedInIsTold(t *testing.T) {
 func (d *desk) halfDone() (id core.ID, path string) {
 	d.command("/v1/refunds", "refund-1", `{}`, customer, func(w http.ResponseWriter, r *http.Request) {
 		_ = core.CallDo(r.Context(), "refund", func(context.Context, core.DerivedKey) error { return errAway }, core.Dedup(time.Hour))
-		broken(w, r)
+		failing(w, r)
 	})
 	id = core.Scoping{}.RecordID(customer, "refund-1")
 	return id, "/idem/operations/" + id.String()

@@ -23,7 +23,7 @@ type settledRow struct {
 }
 
 // settledList lists the last settlements, or those of this operator.
-func (v *visit) settledList() error {
+func (v *request) settledList() error {
 	page := settledPage{Own: v.r.URL.Query().Get("by") == "me"}
 	all, err := v.operator.LastSettled(v.r.Context(), page.Own, pageSize)
 	if err != nil {
