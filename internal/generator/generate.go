@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"github.com/auth19/idem/internal/pgproxy"
+	"github.com/auth19/idem/internal/pgtest"
 )
 
 // Options say what is generated, and for which database.
@@ -19,8 +22,11 @@ type Options struct {
 	Only  uint64        // if not 0, this run alone, again and again
 	Print bool          // each run
 
-	// Database opens the database of a URL of PostgreSQL.
+	// Database opens the database of a URL.
 	Database func(url string) gorm.Dialector
+	URL      func(t testing.TB) string                // an empty database; nil: of PostgreSQL
+	Proxy    func(url string) (*pgproxy.Proxy, error) // to a database; nil: PostgreSQL's
+	Brief    string                                   // stands before a statement that must not wait for a lock for long
 	// Unlocked: no lock keeps two attempts from running beside each other until one of them commits (M-6).
 	Unlocked bool
 }
@@ -32,6 +38,9 @@ const worlds = 6
 func Generate(t *testing.T, o Options) {
 	t.Helper()
 	t.Logf("-seed %d", o.Seed)
+	if o.URL == nil {
+		o.URL, o.Proxy = pgtest.URL, pgproxy.New
+	}
 	began := time.Now()
 	var next, done atomic.Uint64
 	var stop atomic.Bool

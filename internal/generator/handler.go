@@ -108,9 +108,9 @@ func (e *execution) act(ctx context.Context, a action) error {
 	resume := e.run.program.recovery == core.Resume
 	write := func(tx *gorm.DB) error {
 		if a.verb == failing && e.nth <= a.fails {
-			return tx.Exec("SELECT 1/0").Error
+			return tx.Exec("INSERT INTO effects (run, step, attempt) VALUES ('', '', 1/0)").Error
 		}
-		return tx.Exec("INSERT INTO effects (key, step, attempt) VALUES (?, ?, ?)", e.run.key, a.name, e.attempt).Error
+		return tx.Exec("INSERT INTO effects (run, step, attempt) VALUES (?, ?, ?)", e.run.key, a.name, e.attempt).Error
 	}
 	var err error
 	switch a.verb {

@@ -21,15 +21,14 @@ import (
 	"github.com/auth19/idem/gormstore"
 	"github.com/auth19/idem/gormstore/inbox"
 	"github.com/auth19/idem/internal/pgproxy"
-	"github.com/auth19/idem/internal/pgtest"
 )
 
 // world is a database with two instances of an app, which serve one run after the other.
 type world struct {
-	t         *testing.T
-	open      func(url string) gorm.Dialector
+	t *testing.T
+	Options
 	url       string
-	direct    *sql.DB // past the proxies
+	direct    *gorm.DB // past the proxies
 	past      []string
 	run       atomic.Pointer[run]
 	instances [2]*instance
@@ -61,13 +60,11 @@ var customer = core.Principal{Issuer: "https://issuer.example", Subject: "custom
 
 func newWorld(t *testing.T, o Options) *world {
 	t.Helper()
-	w := &world{t: t, open: o.Database, url: pgtest.URL(t)}
-	db := w.connect(w.url, 4)
-	require.NoError(t, gormstore.Migrate(t.Context(), db))
-	require.NoError(t, db.Exec("CREATE TABLE effects (key text NOT NULL, step text NOT NULL, attempt bigint NOT NULL)").Error)
-	var err error
-	w.direct, err = db.DB()
-	require.NoError(t, err)
+	w := &world{t: t, Options: o, url: o.URL(t)}
+	w.direct = w.connect(w.url, 4)
+	require.NoError(t, gormstore.Migrate(t.Context(), w.direct))
+	require.NoError(t, w.direct.Exec("CREATE TABLE effects (run varchar(64) NOT NULL, step varchar(64) NOT NULL, "+
+		"attempt bigint NOT NULL)").Error)
 	w.past = w.pastStatements()
 	for i := range w.instances {
 		w.instances[i] = w.newInstance()
@@ -77,7 +74,9 @@ func newWorld(t *testing.T, o Options) *world {
 			in.die()
 		}
 		w.dead.Wait()
-		require.NoError(t, w.direct.Close())
+		pool, err := w.direct.DB()
+		require.NoError(t, err)
+		require.NoError(t, pool.Close())
 	})
 	return w
 }
@@ -85,7 +84,7 @@ func newWorld(t *testing.T, o Options) *world {
 func (w *world) connect(url string, connections int) *gorm.DB {
 	t := w.t
 	t.Helper()
-	db, err := gorm.Open(w.open(url), &gorm.Config{Logger: logger.Discard})
+	db, err := gorm.Open(w.Database(url), &gorm.Config{Logger: logger.Discard})
 	require.NoError(t, err)
 	pool, err := db.DB()
 	require.NoError(t, err)
@@ -98,7 +97,7 @@ func (w *world) newInstance() *instance {
 	t := w.t
 	in := &instance{world: w}
 	var err error
-	in.proxy, err = pgproxy.New(w.url)
+	in.proxy, err = w.Proxy(w.url)
 	require.NoError(t, err)
 	db := w.connect(in.proxy.URL, 5)
 	in.pool, err = db.DB()
@@ -140,22 +139,17 @@ func (in *instance) die() {
 	})
 }
 
-// pastStatements are those by which time passes for a record ($1): all its times move $2 microseconds into the past.
+// pastStatements are those by which time passes: all times of a record move so many microseconds into the past.
 func (w *world) pastStatements() (statements []string) {
 	for table, id := range map[string]string{"idempotency_record": "id", "idempotency_step": "record_id"} {
-		rows, err := w.direct.QueryContext(w.t.Context(), `SELECT column_name FROM information_schema.columns
-			WHERE table_name = $1 AND column_name ~ '_(at|until)$'`, table)
-		require.NoError(w.t, err)
-		defer func() { require.NoError(w.t, rows.Close()) }()
-		var sets []string
-		for rows.Next() {
-			var column string
-			require.NoError(w.t, rows.Scan(&column))
-			sets = append(sets, fmt.Sprintf("%[1]s = %[1]s - $2", column))
+		var columns, sets []string
+		require.NoError(w.t, w.direct.Raw(`SELECT DISTINCT column_name FROM information_schema.columns
+			WHERE table_name = ? AND (column_name LIKE '%\_at' OR column_name LIKE '%\_until')`, table).Scan(&columns).Error)
+		require.NotEmpty(w.t, columns)
+		for _, column := range columns {
+			sets = append(sets, fmt.Sprintf("%[1]s = %[1]s - @micros", column))
 		}
-		require.NoError(w.t, rows.Err())
-		require.NotEmpty(w.t, sets)
-		statements = append(statements, fmt.Sprintf("UPDATE %s SET %s WHERE %s = $1", table, strings.Join(sets, ", "), id))
+		statements = append(statements, fmt.Sprintf("%sUPDATE %s SET %s WHERE %s = @id", w.Brief, table, strings.Join(sets, ", "), id))
 	}
 	return statements
 }
@@ -166,7 +160,7 @@ func (w *world) pass(k *run, d time.Duration) {
 	id := core.Scoping{}.RecordID(customer, k.key)
 	for _, statement := range w.past {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), time.Second)
-		_, _ = w.direct.ExecContext(ctx, statement, id[:], d.Microseconds()) // somebody may hold the row
+		w.direct.WithContext(ctx).Exec(statement, map[string]any{"id": id[:], "micros": d.Microseconds()}) // somebody may hold the row
 		cancel()
 	}
 }
@@ -174,23 +168,21 @@ func (w *world) pass(k *run, d time.Duration) {
 // hasRecord reports whether a key has a record.
 func (w *world) hasRecord(k *run) (is bool) {
 	id := core.Scoping{}.RecordID(customer, k.key)
-	err := w.direct.QueryRowContext(w.t.Context(), "SELECT EXISTS (SELECT 1 FROM idempotency_record WHERE id = $1)",
-		id[:]).Scan(&is)
+	err := w.direct.WithContext(w.t.Context()).Raw("SELECT EXISTS (SELECT 1 FROM idempotency_record WHERE id = ?)", id[:]).
+		Scan(&is).Error
 	return is && err == nil
 }
 
 // rows are those of a key: attempts by step.
 func (w *world) rows(k *run) map[string][]int {
-	found := map[string][]int{}
-	rows, err := w.direct.QueryContext(w.t.Context(), "SELECT step, attempt FROM effects WHERE key = $1", k.key)
-	require.NoError(w.t, err)
-	defer func() { require.NoError(w.t, rows.Close()) }()
-	for rows.Next() {
-		var step string
-		var attempt int
-		require.NoError(w.t, rows.Scan(&step, &attempt))
-		found[step] = append(found[step], attempt)
+	var rows []struct {
+		Step    string
+		Attempt int
 	}
-	require.NoError(w.t, rows.Err())
+	require.NoError(w.t, w.direct.WithContext(w.t.Context()).Raw("SELECT step, attempt FROM effects WHERE run = ?", k.key).Scan(&rows).Error)
+	found := map[string][]int{}
+	for _, row := range rows {
+		found[row.Step] = append(found[row.Step], row.Attempt)
+	}
 	return found
 }

@@ -24,7 +24,7 @@ type link struct {
 	mute  bool    // nothing goes to the client any more
 }
 
-func newLink(p *Proxy, client, server net.Conn) *link {
+func newLink(p *Proxy, client, server net.Conn) session {
 	return &link{proxy: p, client: client, server: server, questions: bufio.NewReaderSize(client, 64<<10),
 		prepared: map[string]string{}, turns: []Fault{Pass}}
 }
@@ -34,7 +34,6 @@ func (l *link) cut() {
 	_ = l.server.Close()
 }
 
-// serve returns when both sides are done.
 func (l *link) serve() {
 	var answers sync.WaitGroup
 	answers.Go(l.answer)
@@ -88,7 +87,7 @@ func (l *link) ask() {
 			mute := l.mute
 			l.mu.Unlock()
 			if mute {
-				l.wait() // the server does not hear of it at once
+				wait(l.proxy) // the server does not hear of it at once
 			}
 			l.cut()
 			return
@@ -132,7 +131,7 @@ func (l *link) carry(turn Turn, question []byte) bool {
 	case Late:
 		rest, _ := l.questions.Peek(l.questions.Buffered())
 		_ = l.client.Close()
-		l.wait()
+		wait(l.proxy)
 		_, _ = l.server.Write(slices.Concat(question, rest))
 		if tcp, ok := l.server.(*net.TCPConn); ok {
 			_ = tcp.CloseWrite() // the server reads it to the end, and leaves
@@ -169,10 +168,10 @@ func (l *link) carry(turn Turn, question []byte) bool {
 	return err == nil
 }
 
-func (l *link) wait() {
+func wait(p *Proxy) {
 	select {
 	case <-time.After(Delay):
-	case <-l.proxy.closed:
+	case <-p.closed:
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package pgproxy is a proxy for tests that knows PostgreSQL's protocol, so that a fault is one of a turn: a question of the
+// Package pgproxy is a proxy for tests that knows PostgreSQL's protocol, and MySQL's packets, so that a fault is one of a turn: a question of the
 // client, up to its Sync, and the server's answer, up to ReadyForQuery. internal/cutproxy cuts any protocol at any byte.
 package pgproxy
 
@@ -50,13 +50,20 @@ type Proxy struct {
 
 	listener net.Listener
 	server   string
+	open     func(p *Proxy, client, server net.Conn) session
 	closed   chan struct{}
 	done     sync.WaitGroup
 
 	mu    sync.Mutex
 	rule  func(Turn) Fault
 	slow  func(t Turn, executed int)
-	links map[*link]struct{}
+	links map[session]struct{}
+}
+
+// session is a connection through the proxy.
+type session interface {
+	serve() // returns when both sides are done
+	cut()
 }
 
 // New starts a proxy to the server of a postgres:// URL without TLS. End it with Close.
@@ -69,11 +76,16 @@ func New(database string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{listener: listener, server: u.Host, closed: make(chan struct{}), links: map[*link]struct{}{}}
+	server := u.Host
 	u.Host = listener.Addr().String()
-	p.URL = u.String()
+	return start(listener, server, u.String(), newLink), nil
+}
+
+func start(listener net.Listener, server, url string, open func(p *Proxy, client, server net.Conn) session) *Proxy {
+	p := &Proxy{URL: url, listener: listener, server: server, open: open, closed: make(chan struct{}),
+		links: map[session]struct{}{}}
 	p.done.Go(p.accept)
-	return p, nil
+	return p
 }
 
 // Set makes rule decide about the turns to come, one after the other; nil lets them pass.
@@ -129,7 +141,7 @@ func (p *Proxy) accept() {
 			_ = client.Close()
 			continue
 		}
-		l := newLink(p, client, server)
+		l := p.open(p, client, server)
 		p.mu.Lock()
 		p.links[l] = struct{}{}
 		p.mu.Unlock()
