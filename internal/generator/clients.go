@@ -372,7 +372,7 @@ func (in *instance) send(k *run, mark string, s *stop) (answer, bool) {
 		k.note("%d: no answer", attempt)
 		return answer{}, false
 	}
-	a := answer{attempt: attempt, status: w.Code, result: w.Header().Get(wire.HeaderResult),
+	a := answer{in: in, attempt: attempt, status: w.Code, result: w.Header().Get(wire.HeaderResult),
 		code: w.Header().Get(wire.HeaderProblem), body: w.Body.String(), mark: mark}
 	k.heard(a)
 	return a, true
