@@ -27,7 +27,7 @@ func (server) StillOpen(own *sql.Conn, busy bool) bool {
 	defer cancel()
 	var open bool
 	err := own.QueryRowContext(ctx, "SELECT @@in_transaction").Scan(&open)
-	return err != nil || open
+	return open || err != nil && dialect.Number(err) == 0 // to the question, too, a server may say that it was a conflict
 }
 
 // Serial implements [dialect.Process].
