@@ -260,16 +260,16 @@ func (d *Database) transact(ctx context.Context, fn func(q Querier) error) (err 
 
 // transactOn is transact over a connection. unconfirmed: it has committed, and it is not known whether the standby has it.
 func (d *Database) transactOn(ctx context.Context, own *sql.Conn, fn func(q Querier) error) (unconfirmed, err error) {
-	tx, err := own.BeginTx(ctx, d.Dialect.TxOptions())
+	q, commit, undo, err := d.beginOwn(ctx, own, d.Dialect.TxOptions())
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = tx.Rollback() }() // does nothing after a commit
-	if err := fn(tx); err != nil {
+	defer undo()
+	if err := fn(q); err != nil {
 		return nil, err
 	}
 	warned := d.Notices.Expect(backend(own))
-	if err := tx.Commit(); err != nil || !warned() {
+	if err := commit(); err != nil || !warned() {
 		return nil, err
 	}
 	return d.confirmOn(ctx, own, 0), nil // an operator has cancelled the wait for the standby
@@ -279,14 +279,41 @@ func (d *Database) transactOn(ctx context.Context, own *sql.Conn, fn func(q Quer
 func (d *Database) Reading(ctx context.Context, fn func(q Querier) error) error {
 	return Retry(ctx, func() error {
 		return d.onConn(ctx, "", func(own *sql.Conn) error {
-			tx, err := own.BeginTx(ctx, d.Dialect.Reading)
+			q, _, undo, err := d.beginOwn(ctx, own, d.Dialect.Reading)
 			if err != nil {
 				return err
 			}
-			defer func() { _ = tx.Rollback() }()
-			return fn(tx)
+			defer undo()
+			return fn(q)
 		})
 	})
+}
+
+// beginOwn begins a transaction on a connection. undo does nothing behind a commit that has succeeded.
+func (d *Database) beginOwn(ctx context.Context, own *sql.Conn, options *sql.TxOptions) (
+	q Querier, commit func() error, undo func(), err error,
+) {
+	if d.Dialect.BeginOwn == nil {
+		tx, err := own.BeginTx(ctx, options)
+		return tx, func() error { return tx.Commit() }, func() { _ = tx.Rollback() }, err
+	}
+	ctx, open := d.asOwn(ctx), true
+	for _, text := range d.Dialect.BeginOwn {
+		if _, err := own.ExecContext(ctx, text); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	commit = func() error {
+		_, err := own.ExecContext(ctx, "COMMIT")
+		open = err != nil
+		return err
+	}
+	undo = func() {
+		if open {
+			Rollback(own)
+		}
+	}
+	return own, commit, undo, nil
 }
 
 // over runs fn, which sends the statement name, on q, or on one connection of the pool: see onConn.

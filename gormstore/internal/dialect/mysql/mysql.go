@@ -22,6 +22,7 @@ var statements embed.FS
 var Dialect = &dialect.Dialect{
 	Name: "mysql", Migrations: "mysql", Connections: 2, Text: sqltext.MySQL, Begin: begin,
 	Driver:       "github.com/go-sql-driver/mysql",
+	BeginOwn:     []string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", begin},
 	BeginDurably: []string{begin}, BeginTest: []string{begin}, BeginRenewals: []string{begin},
 	Isolation: sql.LevelReadCommitted, Statements: []fs.FS{statements}, Finish: finish,
 	Reading: readCommitted, WriteIn: readCommitted, LockTries: 2, Bind: bind, Proves: proves,
