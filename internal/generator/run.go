@@ -240,8 +240,8 @@ func (k *run) check(rows map[string][]int) []string {
 	return k.violations
 }
 
-// runsIn reports whether an attempt of an instance has run that its client had not heard of: the COMMIT may have taken effect,
-// which another instance sees, and the instance itself still waits for its answer. k.mu is held.
+// runsIn reports whether an attempt of an instance has run that its client had not heard of: the COMMIT may have taken
+// effect, which another instance sees, and the instance itself still waits for its answer. k.mu is held.
 func (k *run) runsIn(in *instance, told []answer) bool {
 	for attempt, e := range k.executions {
 		if e.in == in && !slices.ContainsFunc(told, func(a answer) bool { return a.attempt == attempt }) {

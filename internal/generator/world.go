@@ -149,7 +149,8 @@ func (w *world) pastStatements() (statements []string) {
 		for _, column := range columns {
 			sets = append(sets, fmt.Sprintf("%[1]s = %[1]s - @micros", column))
 		}
-		statements = append(statements, fmt.Sprintf("%sUPDATE %s SET %s WHERE %s = @id", w.Brief, table, strings.Join(sets, ", "), id))
+		statements = append(statements, fmt.Sprintf("%sUPDATE %s SET %s WHERE %s = @id", w.Brief, table,
+			strings.Join(sets, ", "), id))
 	}
 	return statements
 }
@@ -160,7 +161,8 @@ func (w *world) pass(k *run, d time.Duration) {
 	id := core.Scoping{}.RecordID(customer, k.key)
 	for _, statement := range w.past {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), time.Second)
-		w.direct.WithContext(ctx).Exec(statement, map[string]any{"id": id[:], "micros": d.Microseconds()}) // somebody may hold the row
+		// It fails where somebody holds the row.
+		w.direct.WithContext(ctx).Exec(statement, map[string]any{"id": id[:], "micros": d.Microseconds()})
 		cancel()
 	}
 }
@@ -179,7 +181,8 @@ func (w *world) rows(k *run) map[string][]int {
 		Step    string
 		Attempt int
 	}
-	require.NoError(w.t, w.direct.WithContext(w.t.Context()).Raw("SELECT step, attempt FROM effects WHERE run = ?", k.key).Scan(&rows).Error)
+	all := w.direct.WithContext(w.t.Context()).Raw("SELECT step, attempt FROM effects WHERE run = ?", k.key)
+	require.NoError(w.t, all.Scan(&rows).Error)
 	found := map[string][]int{}
 	for _, row := range rows {
 		found[row.Step] = append(found[row.Step], row.Attempt)

@@ -68,8 +68,8 @@ type Dialect struct {
 	Bind func(text string, args []any) string
 	// Proves reports that a statement fails by itself where it does not change what it must; nil: its rows are counted.
 	Proves func(name Statement) bool
-	// BeginOwn begins a transaction of the library's own, where the driver's COMMIT and ROLLBACK know no context, and would wait
-	// for a server that is gone; nil: by the driver.
+	// BeginOwn begins a transaction of the library's own, where the driver's COMMIT and ROLLBACK know no context, and would
+	// wait for a server that is gone; nil: by the driver.
 	BeginOwn []string
 	// WriteIn are the options of the transaction that each write of the library has for itself; nil: it has none.
 	WriteIn *sql.TxOptions
