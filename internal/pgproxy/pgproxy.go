@@ -1,5 +1,6 @@
-// Package pgproxy is a proxy for tests that knows PostgreSQL's protocol, and MySQL's packets, so that a fault is one of a turn: a question of the
-// client, up to its Sync, and the server's answer, up to ReadyForQuery. internal/cutproxy cuts any protocol at any byte.
+// Package pgproxy is a proxy for tests that knows PostgreSQL's protocol, and MySQL's packets, so that a fault is one of a
+// turn: a question of the client, up to its Sync, and the server's answer, up to ReadyForQuery. internal/cutproxy cuts any
+// protocol at any byte.
 package pgproxy
 
 import (
