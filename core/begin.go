@@ -132,13 +132,13 @@ func (m *Module) claimOrAnswer(r *http.Request, q *request) (*Attempt, *Reply) {
 
 // isHashedBefore reports whether the claim was lost to a half-done operation of the same command, which a release with other
 // rules has hashed. Only a claim by the record's rules continues it (H-4).
-func (a *request) isHashedBefore(claimed *store.Claimed) bool {
+func (q *request) isHashedBefore(claimed *store.Claimed) bool {
 	rec := &claimed.Record
 	if claimed.Busy || rec.Recovery != Resume || rec.State() != store.Running || !rec.LeaseExpired() ||
-		rec.Hash.Version == a.hash.Version {
+		rec.Hash.Version == q.hash.Version {
 		return false
 	}
-	same, err := a.sends(rec.Hash)
+	same, err := q.sends(rec.Hash)
 	return same && err == nil
 }
 
@@ -277,14 +277,14 @@ func (m *Module) inFlightUntil(rec *Record, pause time.Duration) *Problem {
 
 // sends reports whether the request's command has the given hash, by the rules that that hash was made by (H-4). An
 // imported record has none, and matches (see UnknownHash).
-func (a *request) sends(recorded store.CommandHash) (bool, error) {
-	hash := a.hash
+func (q *request) sends(recorded store.CommandHash) (bool, error) {
+	hash := q.hash
 	if recorded.Version == store.UnknownHash {
 		return true, nil
 	}
 	if recorded.Version != hash.Version {
 		var err error
-		if hash, err = a.command.Hash(recorded.Version); err != nil {
+		if hash, err = q.command.Hash(recorded.Version); err != nil {
 			return false, err
 		}
 	}

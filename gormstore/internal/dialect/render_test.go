@@ -83,6 +83,7 @@ max(:it)
 min(:it)
 -- macro: must_one
 :it
+-- macro: taken
 -- macro: locked
 -- macro: server
 -- macro: durably

@@ -49,7 +49,8 @@ func (f *failures) undone(savepoint string) {
 	}
 }
 
-// ErrNotOfCommand: the error that decides the end of an attempt is not of its command, but of the server or the schema.
+// ErrNotOfCommand says that the error that decides the end of an attempt is not of its command, but of the server or the
+// schema.
 var ErrNotOfCommand = errors.New("idem: gormstore: a statement has failed with an error that says nothing about the " +
 	"command, so the handler's answer to it is not recorded")
 

@@ -631,7 +631,7 @@ WHERE r.id = ?1 AND r.fence = ?18 AND true AND CAST(unixepoch('subsec') * 1000 A
 		AND CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 BETWEEN ?13 AND ?14)
 	AND CASE WHEN ?20 THEN r.state = 5 OR r.state IN (2, 4) AND r.purge_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND NOT r.timed
 		ELSE r.state = 1 AND r.recovery = 2 AND r.lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 AND ?4 = 2 AND r.hash_version = ?7 AND r.command_hash = ?8 END
-RETURNING fence, attempts, created_at, CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000, 0, NULL;
+;
 
 -- name: tryLock
 SELECT true, NULL, true;

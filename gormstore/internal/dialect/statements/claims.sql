@@ -27,4 +27,4 @@ WHERE r.id = $1 AND r.fence = $18::bigint AND :locked AND :now >= $12::bigint
 		AND :now BETWEEN $13::bigint AND $14::bigint)
 	AND CASE WHEN $20::boolean THEN :free
 		ELSE :resumable AND $4::smallint = 2 AND r.hash_version = $7::smallint AND r.command_hash = $8::bytea END
-RETURNING fence, attempts, created_at, :now, :server;
+:taken;

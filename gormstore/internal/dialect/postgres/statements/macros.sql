@@ -7,6 +7,10 @@ CAST(pg_catalog.date_part('epoch', pg_catalog.statement_timestamp()) * 1000000 A
 -- macro: transaction_now
 CAST(pg_catalog.date_part('epoch', pg_catalog.transaction_timestamp()) * 1000000 AS bigint)
 
+-- macro: taken
+-- What the new attempt has to know.
+RETURNING fence, attempts, created_at, :now, :server
+
 -- macro: server_started
 CAST(pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000 AS bigint)
 

@@ -23,6 +23,9 @@ min(:it)
 -- The caller looks whether a row has come.
 :it
 
+-- macro: taken
+-- The rows are counted, and a driver may count none where rows come back (mattn/go-sqlite3). A look follows.
+
 -- macro: locked
 true
 
