@@ -40,7 +40,6 @@ type mysqlLink struct {
 	turn      Fault             // the one whose answer comes
 	preparing string            // the text of a question that prepares, until its answer comes
 	prepared  map[uint32]string // text by the statement's number
-	ends      bool              // the answer to come is the last
 	mute      bool              // nothing goes to the client any more
 }
 

@@ -49,6 +49,7 @@ var states = map[int]string{
 	1048: "23502", // a column cannot be NULL
 	1062: "23505", // a key is there
 	1053: "57P01", // the server stops
+	1927: "57P01", // the connection was killed
 	1205: "55P03", // a lock was not granted in time
 	1290: ReadOnly, 1792: ReadOnly, 1836: ReadOnly,
 	1305: "3B001", // a savepoint is not there
