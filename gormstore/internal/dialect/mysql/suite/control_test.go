@@ -226,7 +226,7 @@ func ends(t *testing.T, address, text string) bool {
 		_, err := own.ExecContext(t.Context(), first)
 		require.NoError(t, err, text)
 	}
-	if rows, err := own.QueryContext(t.Context(), text); err == nil { //nolint:sqlclosecheck // readAll does
+	if rows, err := own.QueryContext(t.Context(), text); err == nil {
 		readAll(rows)
 	}
 	_, err = own.ExecContext(t.Context(), "RELEASE SAVEPOINT m")
