@@ -36,6 +36,9 @@ func (t *Tx) commit(ctx context.Context, last FinalCalls) error {
 			case t.DB.Dialect.Class(err) == "" && !errors.Is(err, errUnchanged): // not read, and COMMIT may be in it
 				t.Conn.discard()
 			default:
+				if IsConflict(err) { // of the proof itself: the savepoint is gone, and the handler has not ended it
+					t.Conn.lost.Store(true)
+				}
 				if err = t.noteLast(err); !t.rollback() {
 					err = t.recordUnknown()
 				}
