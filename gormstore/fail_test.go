@@ -257,7 +257,7 @@ func TestTakeoverBesideALook(t *testing.T) {
 	won(t, st, c)
 	advance(t, db, 2*c.Lease)
 
-	stops := &stopper{Connector: stdlib.GetConnector(*try(pgx.ParseConfig(url)).ok(t)), begins: lockClaim}
+	stops := &stopper{Connector: stdlib.GetConnector(*try(pgx.ParseConfig(url)).ok(t)), begins: lockGuarded}
 	pool := sql.OpenDB(stops)
 	t.Cleanup(func() { require.NoError(t, pool.Close()) })
 	other := newStore(t, openDB(t, postgres.New(postgres.Config{Conn: pool}), 4))

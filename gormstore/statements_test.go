@@ -19,7 +19,8 @@ import (
 // How two of the statements begin, which come first for a key that was not seen before, and for one that was.
 const (
 	insertRecord = `INSERT INTO "public".idempotency_record`
-	lockClaim    = "SELECT pg_catalog.set_config('idem.locked'"
+	lockClaim    = "SELECT pg_catalog.set_config('idem.locked', CASE WHEN pg_catalog.pg_try_advisory_xact_lock($1::bigint)"
+	lockGuarded  = "SELECT pg_catalog.set_config('idem.locked', CASE WHEN pg_catalog.pg_try_advisory_xact_lock($4::bigint)"
 	lookFirst    = "SELECT CASE WHEN pg_catalog.current_setting('transaction_read_only')"
 	lockFirst    = "SELECT pg_catalog.pg_try_advisory_xact_lock($4::bigint)"
 	asBegun      = "SELECT CAST(CASE WHEN pg_catalog.pg_backend_pid()"
@@ -35,7 +36,7 @@ func TestStatements(t *testing.T) {
 		opened := []string{"BEGIN", lockFirst, lookFirst}
 		claiming := []string{lockClaim, insertRecord} // one message, and so one transaction
 		if way == wrapped {
-			claiming = []string{"begin", lockClaim, insertRecord, "commit"}
+			claiming = []string{"begin", lockGuarded, insertRecord, "commit"}
 		}
 
 		// The store asks once whether the server looks after clients that went away.

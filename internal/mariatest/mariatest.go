@@ -34,6 +34,10 @@ const urlVariable = "TEST_MYSQL_URL"
 // readyWithin is how long a server may take to accept connections.
 const readyWithin = time.Minute
 
+// runWithin is how long a DROP may wait for a transaction whose client is gone: the server's idle-transaction-timeout, and a
+// wait for a lock before it.
+const runWithin = 4 * time.Minute
+
 // ErrNotInstalled says that there is no mariadbd.
 var ErrNotInstalled = errors.New("mariatest: no mariadbd found: apt-get install --no-install-recommends mariadb-server " +
 	"(it need not be running), or name a server in " + urlVariable)
@@ -88,7 +92,7 @@ func run(t testing.TB, address, statement string) {
 	if parts == nil {
 		t.Fatalf("mariatest: %s is no mysql://user:password@host:port", urlVariable)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), readyWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), runWithin)
 	defer cancel()
 	client := exec.CommandContext(ctx, "mariadb", "--no-defaults", "--protocol=tcp", "-u"+parts[1], "-h"+parts[3],
 		"-P"+parts[4], "-e", statement)
@@ -174,6 +178,7 @@ func daemonPath() (string, error) {
 func install(data string, owner *syscall.Credential) error {
 	command := exec.Command("mariadb-install-db", "--no-defaults", "--datadir="+data,
 		"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
+	command.Env = append(os.Environ(), "TMPDIR="+filepath.Dir(data)) // see tmpdir
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: owner}
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("mariatest: %w: %s", err, output)

@@ -49,8 +49,15 @@ func (d *Database) AskLocked(
 	}
 	return d.onConn(ctx, name, func(own *sql.Conn) error {
 		if Status(own) == Unknown { // it sends them one by one
+			if err := d.ProbeGuards(ctx, own); err != nil {
+				return err
+			}
+			guarded := append(d.Guards(TimeLeft(ctx)), lock)
 			unconfirmed, err := d.transactOn(ctx, own, func(q Querier) error {
-				return d.AskLocked(ctx, q, lock, name, by, row, args...)
+				if err := d.QueryRow(ctx, q, lockGuarded, guarded...).Scan(new(string), new(string)); err != nil {
+					return err
+				}
+				return d.AskOn(ctx, q, name, by, row, args...)
 			})
 			return cmp.Or(err, unconfirmed)
 		}

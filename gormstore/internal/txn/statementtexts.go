@@ -15,6 +15,7 @@ type Statement = dialect.Statement
 const (
 	tryLock      Statement = "tryLock"
 	lockClaim    Statement = "lockClaim"
+	lockGuarded  Statement = "lockGuarded"
 	durably      Statement = "durably"
 	begun        Statement = "begun"
 	askForCheck  Statement = "askForCheck"

@@ -321,6 +321,9 @@ SELECT IF((SELECT l.slot FROM `public`.idempotency_lock l WHERE l.slot = ($1 & 6
 SELECT (SELECT l.slot FROM `public`.idempotency_lock l WHERE l.slot = ($4 & 65535) FOR UPDATE SKIP LOCKED) IS NOT NULL, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
 	0, 0, '', true;
 
+-- name: lockGuarded
+;
+
 -- name: lockRecord
 UPDATE `public`.idempotency_record AS r SET probe = r.probe + 1 WHERE r.id = $1;
 

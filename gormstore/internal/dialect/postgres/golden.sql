@@ -395,6 +395,12 @@ SELECT pg_catalog.pg_try_advisory_xact_lock($4::bigint),
 		CASE WHEN $3::bigint IS NOT NULL
 			THEN pg_catalog.set_config('client_connection_check_interval', CAST($3::bigint AS text), true) END, '') IS NULL OR pg_catalog.current_setting('transaction_isolation') <> 'read committed';
 
+-- name: lockGuarded
+SELECT pg_catalog.set_config('idem.locked', CASE WHEN pg_catalog.pg_try_advisory_xact_lock($4::bigint) THEN 'on' ELSE 'off' END, true), pg_catalog.concat(pg_catalog.set_config('idle_in_transaction_session_timeout', CAST($1::bigint AS text), true),
+		pg_catalog.set_config('tcp_user_timeout', CAST($2::bigint AS text), true),
+		CASE WHEN $3::bigint IS NOT NULL
+			THEN pg_catalog.set_config('client_connection_check_interval', CAST($3::bigint AS text), true) END, '');
+
 -- name: lockRecord
 SELECT 1 FROM public.idempotency_record r WHERE r.id = $1 FOR UPDATE;
 

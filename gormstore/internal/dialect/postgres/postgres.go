@@ -52,6 +52,7 @@ func fromWriter(question string) string {
 func asks(name dialect.Statement, text string) bool {
 	ofTransaction := []dialect.Statement{
 		"begun", "askForCheck", "asBegun", "readSettings", "setSettings", "waitLocks", "withoutJIT", "lockClaim",
+		"lockGuarded",
 	}
 	return text != "" && !writes.MatchString(text) && !strings.Contains(text, readOnlySetting) &&
 		!slices.Contains(ofTransaction, name)

@@ -327,6 +327,9 @@ ORDER BY r.created_at DESC, r.id DESC LIMIT ?1;
 -- name: lockFirst
 ;
 
+-- name: lockGuarded
+;
+
 -- name: lockRecord
 ;
 

@@ -9,6 +9,8 @@
 -- name: lockClaim
 -- insertRecord and takeOver take the slot.
 
+-- name: lockGuarded
+
 -- name: waitLocks
 -- The rows are waited for.
 

@@ -18,6 +18,10 @@ SELECT :try_lock($4::bigint),
 -- statements of one message are one. Whether it has the lock stands in a setting of the transaction, and nobody writes without.
 SELECT pg_catalog.set_config('idem.locked', CASE WHEN :try_lock($1::bigint) THEN 'on' ELSE 'off' END, true);
 
+-- name: lockGuarded
+-- lockClaim ($4) as the first statement of a transaction whose statements go one by one, which it guards.
+SELECT pg_catalog.set_config('idem.locked', CASE WHEN :try_lock($4::bigint) THEN 'on' ELSE 'off' END, true), :guards('');
+
 -- macro: claim_columns
 (id, scope, owner, fence, state, recovery, method, route, hash_version, command_hash, created_at, lease_until, deadline_at,
 	realm, timed, traceparent)

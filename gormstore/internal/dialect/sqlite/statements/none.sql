@@ -7,6 +7,8 @@
 
 -- name: lockClaim
 
+-- name: lockGuarded
+
 -- name: lockFirst
 -- The lock is this process's.
 
