@@ -42,8 +42,9 @@ func StallAfter(d time.Duration) Option { return func(o *options) { o.Stall = d 
 func InSchema(name string) Option { return func(o *options) { o.Schema = name } }
 
 // Untried lets a server pass on which no test of this library has passed: MySQL, Percona Server, Aurora, TiDB, MariaDB
-// other than 10.11. Without it [Store.Validate], [Audit] and the first claim refuse such a server by its
-// name. Take it to run the tests on your server, before anybody's money is there. On PostgreSQL and SQLite it does nothing.
+// other than 10.11, a node of a Galera cluster. Without it [Store.Validate], [Audit] and the first claim refuse such a
+// server by its name. Take it to run the tests on your server, before anybody's money is there. On PostgreSQL and SQLite
+// it does nothing.
 func Untried() Option { return func(o *options) { o.Untried = true } }
 
 // HarmlessFunctions names functions of your own that handlers call and that leave nothing on a connection, on PostgreSQL:

@@ -104,6 +104,10 @@ func judge(set map[string]string) (errs []error) {
 			"only on MariaDB 10.11. To try it, give gormstore.New the option gormstore.Untried", set["version"],
 			set["version_comment"])))
 	}
+	if set["wsrep_on"] == "ON" {
+		errs = append(errs, dialect.UntriedError("the server is a node of a Galera cluster: timed keys and proposals "+
+			"have failed a test on one, see docs/beyond-one-machine.md. To try it, give gormstore.New the option gormstore.Untried"))
+	}
 	for _, r := range rules {
 		if value, known := set[r.setting]; known && !r.right(value, set) {
 			errs = append(errs, fmt.Errorf("%s is %s: %s", r.setting, cmp.Or(value, "empty"), r.why))

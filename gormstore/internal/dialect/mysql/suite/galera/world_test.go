@@ -67,7 +67,7 @@ func open(t *testing.T, node *mariatest.Node, settings string) *gorm.DB {
 // app is an instance over a node.
 func (w *world) app(t *testing.T, n int) http.Handler {
 	t.Helper()
-	st, err := gormstore.New(w.dbs[n])
+	st, err := gormstore.New(w.dbs[n], gormstore.Untried())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	idem, err := core.New(core.Config{Store: st, ClaimTimeout: 10 * time.Second, Routes: core.Routes{

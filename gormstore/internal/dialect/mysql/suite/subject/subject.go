@@ -33,7 +33,7 @@ func Open(t *testing.T, address string) *gorm.DB {
 }
 
 // New is a store whose tables are empty.
-func New(t *testing.T, db, twin *gorm.DB) storetest.Subject {
+func New(t *testing.T, db, twin *gorm.DB, options ...gormstore.Option) storetest.Subject {
 	t.Helper()
 	var tables []string
 	require.NoError(t, db.Raw(`SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()
@@ -44,8 +44,8 @@ func New(t *testing.T, db, twin *gorm.DB) storetest.Subject {
 	}
 	times := timesOf(t, db)
 	return storetest.Subject{
-		Store: Store(t, db),
-		Twin:  func(t *testing.T) store.Operations { return Store(t, twin) },
+		Store: Store(t, db, options...),
+		Twin:  func(t *testing.T) store.Operations { return Store(t, twin, options...) },
 		Advance: func(t *testing.T, d time.Duration) {
 			t.Helper()
 			for table, columns := range times {
@@ -83,9 +83,8 @@ func timesOf(t *testing.T, db *gorm.DB) map[string][]string {
 }
 
 // Store is a store on a database that was migrated.
-func Store(t *testing.T, db *gorm.DB) *gormstore.Store {
+func Store(t *testing.T, db *gorm.DB, options ...gormstore.Option) *gormstore.Store {
 	t.Helper()
-	var options []gormstore.Option
 	if mariatest.Given() {
 		options = append(options, gormstore.Untried())
 	}
