@@ -39,7 +39,7 @@ func TestAllocationsOnPostgreSQL(t *testing.T) {
 	for _, c := range []struct {
 		way
 		most float64
-	}{{rollback, 266}, {resume, 562}, {park, 124}, {replay, 58}} {
+	}{{rollback, 266}, {resume, 562}, {park, 158}, {replay, 58}} {
 		sides, err := b.sides(variant{inSQL, plainSQL, on}, c.way)
 		require.NoError(t, err)
 		send := func() { require.NoError(t, sides[0].send()) }
