@@ -35,8 +35,8 @@ func wonRecord(c store.Claim, fence int64, now time.Time) store.Record {
 	}
 }
 
-// Claim implements [store.Store]. On PostgreSQL a first attempt takes one statement, and a replay too. A replay takes two
-// if this process has not seen the key lately.
+// Claim implements [store.Store]. On PostgreSQL, over pgx, a first attempt takes one message, and a replay too. A replay
+// takes two if this process has not seen the key lately.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (claimed store.Claimed, err error) {
 	sent := time.Now()
 	defer func() {

@@ -14,7 +14,7 @@ import (
 )
 
 // A payout fails after the provider may have made it. Nobody runs it again: somebody finds out and settles it, and from
-// then on repeats get that answer. Over HTTP, ServeSettle does the same.
+// then on repeats get that answer. Over HTTP, the handler [operations.Settle] does the same.
 func ExampleOperations_Settle() {
 	now := time.Now()
 	idem, err := core.New(core.Config{

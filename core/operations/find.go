@@ -41,12 +41,12 @@ var isUUID = regexp.MustCompile("^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 const minShort = 8
 
 // Find finds operations of the operator's realm by what a person has of them: the id, or at least 8 digits of its
-// beginning, and also the short form of lists ("01234567…89abcdef"); a reference (see [Reference]); the key by which a
+// beginning, and also the short form of lists ("01234567…89abcdef"); a reference (see [core.Reference]); the key by which a
 // provider knows a call, as 64 digits or as a UUID. Such a key is computed for each call of an open operation. The names of
 // its steps are known; call is the name of another call, "" for the names that this process has seen so far.
 //
-// The error is a *[Problem] (CodeBadRequest) if no call can have that name: it is above 255 bytes, or no text. If ctx is
-// cancelled, the search ends.
+// The error is a *[core.Problem] (CodeBadRequest) if no call can have that name: it is above 255 bytes, or no text. If
+// ctx is cancelled, the search ends.
 func (o *Operator) Find(ctx context.Context, what, call string) (f Finding, err error) {
 	if len(call) > names.MaxLength || !text.Storable(call) {
 		return f, core.NewProblem(core.CodeBadRequest,
@@ -182,7 +182,7 @@ func (o *Operator) References(ctx context.Context, ids ...core.ID) (map[core.ID]
 }
 
 // Caller returns the scope of a principal, by which the list can be filtered: see [store.Query]. The error is a
-// *[Problem] (CodeBadRequest) if no operation can have such a caller.
+// *[core.Problem] (CodeBadRequest) if no operation can have such a caller.
 func (o *Operator) Caller(p core.Principal) (store.Scope, error) {
 	if err := o.ops.in.Lacks(p); err != nil {
 		return store.Scope{}, core.NewProblem(core.CodeBadRequest, strings.TrimPrefix(err.Error(), "idem: "))

@@ -22,7 +22,8 @@ const maxMarked = 500
 // Config.Reconcile is not asked for it before that repeat. An id that has a record is left alone, and not counted. who and
 // why are kept in the history of each. In a Rollback attempt on the same store it commits with the attempt.
 //
-// Errors: who or why is missing; [ErrClock]. Any other error means that the store did not answer, or is full: repeat it.
+// Errors: who or why is missing; [core.ErrClock]. Any other error means that the store did not answer, or is full:
+// repeat it.
 func (m *Operations) Mark(ctx context.Context, ids []core.ID, who, why string) (store.Imported, error) {
 	if strings.TrimSpace(who) == "" || strings.TrimSpace(why) == "" || !text.Storable(who) || !text.Storable(why) {
 		return store.Imported{}, errors.New("idem: Mark: who and why are required, as text without NUL")

@@ -18,8 +18,8 @@ const maxNote = 2 << 10
 // and cannot be taken back. form is a key of the form that it comes from: the same one again adds nothing. The text goes
 // with the answer, and by [Operations.Erase].
 //
-// Errors: ErrNotFound; store.ErrNotSettleable if the operation is not open; a *[Problem] (CodeBadRequest) if the text cannot
-// be kept. Any other error means that the store did not answer.
+// Errors: ErrNotFound; store.ErrNotSettleable if the operation is not open; a *[core.Problem] (CodeBadRequest) if the
+// text cannot be kept. Any other error means that the store did not answer.
 func (o *Operator) Note(ctx context.Context, id core.ID, form, what string) error {
 	what = strings.TrimSpace(what)
 	if what == "" || len(what) > maxNote || !text.Storable(what) {

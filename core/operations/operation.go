@@ -166,7 +166,8 @@ func (m *Operations) notFound(ctx context.Context, detail string) *core.Problem 
 	return core.NewProblem(core.CodeNotFound, detail)
 }
 
-// halfDone is the state that operators see of a Resume operation that has no attempt at the moment: see [Record.HalfDone].
+// halfDone is the state that operators see of a Resume operation that has no attempt at the moment: see
+// [core.Record.HalfDone].
 const halfDone = "half_done"
 
 // operatorView is viewOf, as operators see it.

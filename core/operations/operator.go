@@ -50,8 +50,8 @@ func (o *Operator) LastSettled(ctx context.Context, own bool, limit int) ([]stor
 	return o.ops.store.LastSettled(ctx, o.within(), by, limit)
 }
 
-// LastAnswered returns the record with the last success of a route: see [store.Operations]. It may be of any caller: show no
-// more than the form of its answer, and of another caller's not the names of its members, which may be data.
+// LastAnswered returns the record with the last success of a route: see [store.Operations]. It may be of any caller:
+// show no more than the form of its answer, and of another caller's not the names of its members, which may be data.
 func (o *Operator) LastAnswered(ctx context.Context, method, route string) (core.Record, error) {
 	ctx, cancel := o.ops.brief(ctx)
 	defer cancel()
@@ -152,8 +152,9 @@ func (o *Operator) life(ctx context.Context, id core.ID) (life Life, err error) 
 // FindKey returns the id of a principal's operation with a key. The key may be quoted (K-2). running is true if a
 // Rollback attempt is running whose record cannot be seen yet. The key is not stored, and no error repeats it.
 //
-// Errors: ErrNotFound, also for a principal of another realm (S-5); a *[Problem] if the key is invalid (CodeKeyInvalid), or
-// the principal lacks what Config.Scoping requires (CodeBadRequest); [core.ErrScoping], see [core.Module.CheckScoping].
+// Errors: ErrNotFound, also for a principal of another realm (S-5); a *[core.Problem] if the key is invalid
+// (CodeKeyInvalid), or the principal lacks what Config.Scoping requires (CodeBadRequest); [core.ErrScoping], see
+// [core.Module.CheckScoping].
 func (o *Operator) FindKey(ctx context.Context, owner core.Principal, key string) (id core.ID, running bool, err error) {
 	m := o.ops
 	parsed, problem := m.in.KeyOf(&http.Request{URL: &url.URL{}, Header: http.Header{m.cfg.Header: {key}}})

@@ -18,11 +18,11 @@ type Referred struct {
 	Refs []store.Ref
 }
 
-// Referred finds operations of the operator's realm by one or two references: see [Reference]. They are those that have a
-// reference like each of q.Refs, in any state, or as q.Completed, q.Unknown and q.HalfDone say; the last ones come first.
-// From and Until are about when the first reference was attached, or, for operations that need somebody, about when they
-// were claimed.
-// The error is a *[Problem] (CodeBadRequest) if no reference can be such; any other means that the store did not answer.
+// Referred finds operations of the operator's realm by one or two references: see [core.Reference]. They are those that
+// have a reference like each of q.Refs, in any state, or as q.Completed, q.Unknown and q.HalfDone say; the last ones
+// come first. From and Until are about when the first reference was attached, or, for operations that need somebody,
+// about when they were claimed. The error is a *[core.Problem] (CodeBadRequest) if no reference can be such; any other
+// means that the store did not answer.
 func (o *Operator) Referred(ctx context.Context, q store.Query) (r Referred, err error) {
 	for _, ref := range q.Refs {
 		named := ref.Name == "" || text.Typed(ref.Name, store.MaxReferenceName)
